@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import spacy_rootmind
-from spacy_rootmind.pipeline.settings import NAMES
+from spacy_rootmind.pipeline.settings import default_settings
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "ext"))
@@ -103,7 +103,7 @@ toc_object_entries_show_parents = "hide"
 
 def skip_settings(_app, _what, name, *_):
     """Leave out the attributes that are settings, which pages of their own describe."""
-    return name in NAMES or None
+    return name in default_settings() or None
 
 
 def setup(app):

@@ -183,10 +183,10 @@ def assert_one_root_each(doc):
 
 def parse_options(pipeline, inputs, output="-", texts=(), **changes):
     """Make the options of `parse`; `changes` are options of the command or of the parser."""
-    from spacy_rootmind.cli.parse import ParseOptions
+    from spacy_rootmind.cli.options import ParseOptions
     from spacy_rootmind.parsing.settings import ParserSettings
 
     names = {field.name for field in fields(ParserSettings)}
     settings = {name: changes.pop(name) for name in list(changes) if name in names}
     parser = ParserSettings(str(pipeline), **settings)
-    return ParseOptions(parser, inputs, output, list(texts), **changes)
+    return ParseOptions(parser, inputs, list(texts), output, **changes)

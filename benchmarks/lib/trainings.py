@@ -145,7 +145,7 @@ def system_config(system: str, lang: str, *, guidelines: bool = False) -> Config
     parser --optimize efficiency` writes. Both use NumPy's BLAS.
     """
     if system == ROOT_MST:
-        config = make_config(ConfigOptions(lang, [ROOT_MST], ud=guidelines))
+        config = make_config(ConfigOptions(lang, ROOT_MST, ud=guidelines))
     else:
         config = init_config(lang=lang, pipeline=[PARSER], optimize="efficiency", gpu=False)
     config["nlp"]["after_pipeline_creation"] = {"@callbacks": "spacy_rootmind.fast_cpu.v1"}

@@ -7,7 +7,7 @@ from sphinx.application import Sphinx
 from sphinx.util.nodes import make_refnode
 
 import spacy_rootmind
-from spacy_rootmind.pipeline.settings import NAMES
+from spacy_rootmind.pipeline.settings import default_settings
 
 
 def find_targets(app: Sphinx) -> dict[str, tuple[str, str]]:
@@ -15,7 +15,7 @@ def find_targets(app: Sphinx) -> dict[str, tuple[str, str]]:
     objects = app.env.domains.python_domain.objects
     targets = {name: (entry.docname, entry.node_id) for name, entry in objects.items()}
     for name in spacy_rootmind.__all__:
-        if f"spacy_rootmind.{name}" in targets and name not in NAMES:
+        if f"spacy_rootmind.{name}" in targets and name not in default_settings():
             targets[name] = targets[f"spacy_rootmind.{name}"]
     # Of registered functions; Sphinx keeps labels in lower case.
     labels = app.env.domains.standard_domain.labels

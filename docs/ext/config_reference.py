@@ -28,8 +28,11 @@ ELSEWHERE = {"root_mst", "spacy_rootmind.BiaffineParser.v1"}
 
 def describe_settings() -> str:
     """List what each setting of the component accepts, and its block with all defaults."""
-    defaults = spacy.blank("en").get_factory_meta("root_mst").default_config
-    settings = {"factory": "root_mst", **defaults}
+    nlp = spacy.blank("en")
+    nlp.add_pipe("root_mst")
+    settings = {"factory": "root_mst", **nlp.get_pipe_config("root_mst")}
+    # Set when the network is initialized.
+    del settings["model"]["nO"]
     config = Config({"components": {"root_mst": settings}}).to_str()
     rows = [(code(each.name), accepted(each)) for each in fields(Settings)]
     config = config.removeprefix("[components]").strip()

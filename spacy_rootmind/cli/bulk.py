@@ -1,7 +1,7 @@
 """The command `bulk`: parses a corpus of any size into a folder."""
 
 import os
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,17 +17,18 @@ from spacy_rootmind.bulk.engine import (
 from spacy_rootmind.bulk.folder import OutputFolder
 from spacy_rootmind.bulk.part import Job, JobError, identity_of, read_counts
 from spacy_rootmind.bulk.sources import END, Part, Source, cut_source, list_sources
+from spacy_rootmind.cli.errors import CommandError
 from spacy_rootmind.cli.messages import (
     Bar,
-    CommandError,
     Messages,
     numbered,
     progress_bar,
     warn_of_guidelines,
 )
+from spacy_rootmind.cli.options import BulkOptions, check_formats
 from spacy_rootmind.cli.signals import Interrupted, stop_signals
 from spacy_rootmind.formats.lines import InputError
-from spacy_rootmind.formats.registry import PARAGRAPHS, PARQUET, TEXT
+from spacy_rootmind.formats.registry import BULK, PARQUET
 from spacy_rootmind.parsing.settings import SettingsError
 from spacy_rootmind.parsing.stream import Counts
 
@@ -38,25 +39,6 @@ MIN_PART_BYTES = 64 << 10
 FEW_PARTS = 64
 READERS_OF_COUNTS = 16
 HINT = "Run the same command again to continue."
-
-
-@dataclass
-class BulkOptions:
-    """Options of the command; see its help."""
-
-    inputs: list[str]
-    output: str
-    parser: ArrowParser
-    to_format: str = PARQUET
-    from_format: str | None = None
-    paragraphs: bool = False
-    part_bytes: int | None = None
-    n_workers: int = -1
-    scheduler: str | None = None
-    progress: bool | None = None
-    quiet: bool = False
-    # Names of the options that were given, whatever their values.
-    given: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -111,15 +93,24 @@ def bulk(options: BulkOptions) -> int:
 
 
 def _bulk(options: BulkOptions, messages: Messages) -> int:
-    parser, form = options.parser, options.to_format
-    parser.settings.check_output(form)
+    form = options.to_format
+    options.settings.check_output(form)
+    if "rows" in options.given and form != PARQUET:
+        raise CommandError(f"Cannot use --rows with --to {form}", "Only Parquet has rows.")
+    parser = ArrowParser(
+        options.settings,
+        rows=options.rows,
+        text=options.text_column,
+        tokens=options.tokens_column,
+        id_column=options.id_column,
+    )
     sources = list_sources(options.inputs, options.from_format, options.paragraphs)
-    check_effects(options.given, {source.form for source in sources}, form)
+    check_formats(options.given, {source.form for source in sources}, BULK)
     job = Job(parser, options.output, form, identity_of(parser))
     try:
         folder = OutputFolder(job, sources)
         cut = partial(
-            cut_source, part_bytes=options.part_bytes or part_bytes(sources), parser=parser
+            cut_source, part_bytes=options.part_size or part_bytes(sources), parser=parser
         )
         parts = folder.start(cut)
         done = folder.done(parts)
@@ -138,34 +129,6 @@ def _bulk(options: BulkOptions, messages: Messages) -> int:
     if not progress.failed:
         folder.remove_temporary()
     return _report(options, messages, progress, len(parts))
-
-
-def check_effects(given: Set[str], formats: Set[str], to_format: str) -> None:
-    """Check that options about some formats were given with files of them.
-
-    Raises
-    ------
-    CommandError
-        If they were not.
-    """
-    if "rows" in given and to_format != PARQUET:
-        raise CommandError(f"Cannot use --rows with --to {to_format}", "Only Parquet has rows.")
-    texts = {TEXT, PARAGRAPHS}
-    rules = {
-        "paragraphs": texts,
-        "max_word_length": {*texts, "jsonl", PARQUET},
-        "replace_tags": {"conllu"},
-        "keep_heads": {"conllu"},
-        "sentences": texts,
-        **{name: {PARQUET} for name in ("text_column", "tokens_column", "id_column")},
-    }
-    for name, expected in rules.items():
-        if name in given and not expected & formats:
-            raise CommandError(
-                f"Cannot use --{name.replace('_', '-')} with files of "
-                f"{' and '.join(sorted(formats))}",
-                f"It is for {' and '.join(sorted(expected - {PARAGRAPHS}))}: leave it out.",
-            )
 
 
 def part_bytes(sources: Sequence[Source]) -> int:

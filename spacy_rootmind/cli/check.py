@@ -21,7 +21,7 @@ from wasabi import Printer
 from spacy_rootmind.annotation.gold import on_cycles
 from spacy_rootmind.annotation.reading import annotated_heads, choose_root_label
 from spacy_rootmind.annotation.sentences import sentence_starts, words_of
-from spacy_rootmind.cli.messages import CommandError
+from spacy_rootmind.cli.errors import CommandError
 from spacy_rootmind.compat import gc_unchanged, walk_directory
 from spacy_rootmind.formats import conllu_sentence as conllu
 from spacy_rootmind.formats.conllu import read_sentences

@@ -23,7 +23,7 @@ from spacy_rootmind.cli.check import (
     report,
     require_several_sentences,
 )
-from spacy_rootmind.cli.messages import CommandError
+from spacy_rootmind.cli.errors import CommandError
 from spacy_rootmind.compat import (
     ConfigSchemaTraining,
     load_model_from_config,

@@ -6,7 +6,6 @@ spaCy's own `init config` makes the sections of the other components.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,9 @@ from spacy.language import Language
 from spacy.util import get_package_path, is_package, load_config
 from thinc.api import Config
 
-from spacy_rootmind.cli.messages import CommandError, Messages
+from spacy_rootmind.cli.errors import CommandError
+from spacy_rootmind.cli.messages import Messages
+from spacy_rootmind.cli.options import ConfigOptions
 from spacy_rootmind.compat import combine_score_weights
 from spacy_rootmind.compat import init_config as init_spacy_config
 from spacy_rootmind.pipeline.attributes import SENTENCE_STARTS
@@ -37,24 +38,6 @@ CURATED_ENCODER = "bert-base-cased"
 PACKAGES = {"transformer": "spacy-transformers", "curated": "spacy-curated-transformers"}
 # The tags of whitespace in spaCy's pipelines, by the tagger's name.
 OF_WHITESPACE = {"tagger": {"TAG": "_SP"}, "morphologizer": {"POS": "SPACE", "MORPH": "_"}}
-
-
-@dataclass(frozen=True)
-class ConfigOptions:
-    """Options of `init-config`, as in its help."""
-
-    lang: str
-    pipeline: Sequence[str]
-    transformer: str | None = None
-    curated: str | None = None
-    vectors: str | None = None
-    ud: bool = False
-    fit_tokenizer: bool = False
-
-    @property
-    def encoder(self) -> str | None:
-        """The kind of transformer, if there is one."""
-        return next((kind for kind in PACKAGES if getattr(self, kind) is not None), None)
 
 
 def init_config(output: Path, options: ConfigOptions, *, force: bool = False) -> None:
@@ -116,11 +99,11 @@ def make_config(options: ConfigOptions) -> Config:
     choices = (options.transformer, options.curated, options.vectors)
     if sum(choice is not None for choice in choices) > 1:
         raise CommandError("Expected one of --transformer, --curated and --vectors at most")
-    if "transformer" in options.pipeline and options.encoder is None:
+    if "transformer" in options.names and options.encoder is None:
         raise CommandError("Expected --transformer ENCODER for the transformer in --pipeline")
     with spacys_errors(f"Cannot make a pipeline for --lang {options.lang}"):
         nlp = spacy.blank(options.lang)
-    names = check_pipeline(options.pipeline, nlp)
+    names = check_pipeline(options.names, nlp)
     names = with_ruler(names)
     if options.ud and "morphologizer" in names and REPAIR not in names:
         names.append(REPAIR)
@@ -147,7 +130,7 @@ def make_config(options: ConfigOptions) -> Config:
             tok2vec["embed"]["include_static_vectors"] = True
     annotate_sentences(config, nlp)
     config["training"]["score_weights"] = settled(config["training"]["score_weights"])
-    if RULER in names and RULER not in options.pipeline:
+    if RULER in names and RULER not in options.names:
         tag_whitespace(config)
     return config
 
@@ -348,7 +331,7 @@ def fragments_of(options: ConfigOptions) -> list[str]:
     added = [name for name, is_chosen in chosen.items() if is_chosen]
     if options.encoder is not None:
         return ["all", "encoder", options.encoder, *added]
-    is_alone = [name for name in options.pipeline if name not in SHARED] == [PARSER]
+    is_alone = [name for name in options.names if name not in SHARED] == [PARSER]
     return [*(["all", "cpu"] if is_alone else ["all", "cpu", "cpu-others"]), *added]
 
 

@@ -12,15 +12,6 @@ if TYPE_CHECKING:
     from spacy_rootmind.parsing.stream import Counts
 
 
-class CommandError(Exception):
-    """An error that ends a command with a message instead of a traceback."""
-
-    def __init__(self, title: str, text: str = "") -> None:
-        super().__init__(title)
-        self.title = title
-        self.text = text
-
-
 def numbered(number: int, noun: str) -> str:
     """Write a number with a noun in the singular or plural."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

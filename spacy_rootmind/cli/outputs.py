@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from spacy.tokens import Doc, DocBin
 
-from spacy_rootmind.cli.messages import CommandError
+from spacy_rootmind.cli.errors import CommandError
 from spacy_rootmind.formats.docbin import pack_doc
 from spacy_rootmind.formats.records import InputRecord
 from spacy_rootmind.formats.registry import Writer

@@ -1,29 +1,28 @@
 """The command `parse`: parses files with a pipeline, in one process, and writes files."""
 
 import sys
-from collections.abc import Set
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 
 from spacy.language import Language
 from spacy.tokens import Doc
 
+from spacy_rootmind.cli.errors import CommandError
 from spacy_rootmind.cli.messages import (
     Bar,
-    CommandError,
     Messages,
     numbered,
     progress_bar,
     warn_of_guidelines,
 )
+from spacy_rootmind.cli.options import ParseOptions, check_formats
 from spacy_rootmind.cli.outputs import DocsOutput, FileOutput, Output, StreamOutput, check_free
 from spacy_rootmind.cli.signals import Interrupted, interruption, stop_signals
 from spacy_rootmind.formats.lines import STDIN, InputError, Inputs
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
 from spacy_rootmind.formats.registry import (
     DOCS,
-    PARAGRAPHS,
     PARSE,
     TEXT,
     input_format,
@@ -34,50 +33,14 @@ from spacy_rootmind.formats.registry import (
 )
 from spacy_rootmind.parsing.given import as_set
 from spacy_rootmind.parsing.long_runs import cut_long_runs
-from spacy_rootmind.parsing.settings import ParserSettings, SettingsError
+from spacy_rootmind.parsing.settings import SettingsError
 from spacy_rootmind.parsing.stream import Counts, chunks, count_doc, parse_records
 
-STDOUT = "-"
 # Drawn trees show other heads from this probability on.
 DRAWN_ARCS = 0.05
 # Chunks bound memory.
 CHUNK_RECORDS = 1024
 CHUNK_CHARS = 1_000_000
-
-
-@dataclass
-class ParseOptions:
-    """Options of the command; see its help."""
-
-    settings: ParserSettings
-    inputs: list[str]
-    output: str = STDOUT
-    texts: list[str] = field(default_factory=list)
-    from_format: str | None = None
-    to_format: str | None = None
-    paragraphs: bool = False
-    strict: bool = False
-    force: bool = False
-    progress: bool | None = None
-    quiet: bool = False
-    # Names of the options that were given, whatever their values.
-    given: frozenset[str] = frozenset()
-
-    @property
-    def is_stdout(self) -> bool:
-        """Whether the output is printed."""
-        return self.output == STDOUT
-
-    @property
-    def is_stream(self) -> bool:
-        """Whether the output is a stream, which has no name: stdout, a pipe, a device."""
-        path = Path(self.output)
-        return self.is_stdout or (path.exists() and not (path.is_file() or path.is_dir()))
-
-    @property
-    def output_name(self) -> str:
-        """Name of the output in messages."""
-        return "stdout" if self.is_stdout else self.output
 
 
 def parse(options: ParseOptions) -> int:
@@ -96,7 +59,7 @@ def parse(options: ParseOptions) -> int:
         options = with_defaults(options, to_format)
         inputs = Inputs(options.inputs, options.texts)
         formats = {options.from_format or input_format(name) for name in inputs.names}
-        check_effects(options.given, formats or {"text"})
+        check_formats(options.given, formats or {TEXT}, PARSE)
         check_output(options, to_format)
         nlp = options.settings.load()
         run = Run(options, nlp, inputs, open_output(options, to_format))
@@ -172,28 +135,6 @@ def check_output(options: ParseOptions, to_format: str) -> None:
             raise CommandError(f"{path} is both input and output")
     makes_folder = to_format == DOCS and path.suffix != ".spacy"
     check_free(path, makes_folder=makes_folder, force=options.force)
-
-
-def check_effects(given: Set[str], formats: Set[str]) -> None:
-    """Check that options about some formats were given with files of them.
-
-    Raises
-    ------
-    CommandError
-        If they were not.
-    """
-    for name, option, expected in (
-        ("paragraphs", "--paragraphs", {TEXT, PARAGRAPHS}),
-        ("max_word_length", "--max-word-length", {TEXT, PARAGRAPHS, "jsonl"}),
-        ("replace_tags", "--replace-tags", {"conllu"}),
-        ("keep_heads", "--keep-heads", {"conllu"}),
-        ("sentences", "--sentences", {"text"}),
-    ):
-        if name in given and not expected & formats:
-            raise CommandError(
-                f"Cannot use {option} with files of {' and '.join(sorted(formats))}",
-                f"It is for {' and '.join(sorted(expected - {PARAGRAPHS}))}: leave it out.",
-            )
 
 
 def open_output(options: ParseOptions, to_format: str) -> Output:

@@ -20,7 +20,8 @@ from spacy_rootmind.compat import debug_cli, init_cli
 @contextmanager
 def errors_as_messages() -> Iterator[None]:
     """Print an error as a message, and exit."""
-    from spacy_rootmind.cli.messages import CommandError, Messages
+    from spacy_rootmind.cli.errors import CommandError
+    from spacy_rootmind.cli.messages import Messages
 
     try:
         yield

@@ -1,10 +1,14 @@
 """The settings of a run: which pipeline parses, and what is kept of its parses."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer import Option
 
 if TYPE_CHECKING:
     # The command line has its defaults from here, and does not wait for spaCy.
@@ -26,78 +30,78 @@ class SettingsError(ValueError):
         self.text = text
 
 
+def choice(*flags: str, of: Sequence[str], help: str | None = None) -> Any:
+    """Make an option whose values are the given ones."""
+
+    def check(value: str | None) -> str | None:
+        if value is not None and value not in of:
+            raise typer.BadParameter(f"{value!r} is not one of {', '.join(of)}")
+        return value
+
+    return Option(*flags, metavar=f"[{'|'.join(of)}]", callback=check, help=help)
+
+
 @dataclass(frozen=True)
 class ParserSettings:
     """What to parse with, and what to keep.
 
-    Attributes
-    ----------
-    pipeline : str
-        Name or folder of a pipeline with `root_mst`.
-    overrides : dict
-        Changes to the pipeline's config, such as `{"components.root_mst.temperature": 1.5}`.
-    code : str, optional
-        Python file with registered functions.
-    confidence : bool, optional
-        Whether to compute probabilities; by default as set in the pipeline.
-    arcs : float, optional
-        Keep all arcs of at least this probability; by default as set in the pipeline.
-    distributions : float, optional
-        Keep tree distributions, with all arcs of at least this probability.
-    alternatives : {"kbest", "sample", "sample-without-replacement"}, optional
-        Method for alternative parses; by default as set in the pipeline.
-    k, seed : int
-        Number of alternatives, and random seed of samples.
-    labelled : bool
-        Whether trees with other labels are other parses; by default each tree has its best labels.
-    max_word_length : int
-        Longer runs of characters without whitespace are tokenized in pieces. spaCy's tokenizer
-        takes half a second for the worst words of the default length.
-    replace_tags : bool
-        Whether lemmas, tags and features that the pipeline predicts replace those of CoNLL-U; by
-        default they fill columns of a sentence that are empty.
-    keep_heads : bool
-        Whether trees have the heads and labels that CoNLL-U gives; those of other words are found.
-    sentences : {"lines"}, optional
-        That each line of a text is one sentence; by default the pipeline finds sentences.
-    batch_size : int, optional
-        Texts per batch; by default the pipeline's.
-    gpu_id : int
-        GPU to use; -1 for the CPU.
+    The commands that parse have these fields as options, with what is said below them as help.
     """
 
     pipeline: str
+    """Name or folder of a pipeline with `root_mst`."""
     overrides: dict[str, Any] = field(default_factory=dict)
-    code: str | None = None
-    confidence: bool | None = None
-    arcs: float | None = None
-    distributions: float | None = None
-    alternatives: str | None = None
-    k: int = 5
-    seed: int = 0
-    labelled: bool = False
-    max_word_length: int = 1000
-    replace_tags: bool = False
-    keep_heads: bool = False
-    sentences: str | None = None
-    batch_size: int | None = None
-    gpu_id: int = -1
+    """Changes to the pipeline's config, such as `{"components.root_mst.temperature": 1.5}`."""
+    confidence: Annotated[bool | None, Option("--confidence/--no-confidence")] = None
+    """Write probabilities of heads and trees; by default as set in the pipeline."""
+    arcs: Annotated[float | None, Option("--arcs", metavar="PROBABILITY")] = None
+    """Write all arcs of at least this probability; by default as set in the pipeline."""
+    distributions: Annotated[float | None, Option("--distributions", metavar="PROBABILITY")] = None
+    """Keep each sentence's tree distribution in the Docs, for another parser to learn from: all
+    arcs of at least this probability, such as 0.01.
+    """
+    alternatives: Annotated[str | None, choice("--alternatives", "-a", of=ALTERNATIVES)] = None
+    """Write alternative parses; by default as set in the pipeline."""
+    k: Annotated[int, Option("-k", min=1)] = 5
+    """Parses per sentence, with --alternatives."""
+    seed: Annotated[int, Option("--seed", min=0)] = 0
+    """Random seed, with --alternatives sample."""
+    labelled: Annotated[bool, Option("--labelled")] = False
+    """With --alternatives, count trees that differ only in labels as different parses; by default,
+    each tree has its best labels only.
+    """
+    code: Annotated[str | None, Option("--code", "-c", metavar="FILE")] = None
+    """Python file with registered functions to import."""
+    max_word_length: Annotated[int, Option("--max-word-length", metavar="CHARACTERS", min=1)] = 1000
+    """Cut longer runs of characters without whitespace into pieces before tokenizing, since spaCy's
+    tokenizer can take minutes for them.
+    """
+    replace_tags: Annotated[bool, Option("--replace-tags")] = False
+    """Replace the lemmas, tags and features of CoNLL-U with those that the pipeline predicts; by
+    default these only fill columns of a sentence that are empty.
+    """
+    keep_heads: Annotated[bool, Option("--keep-heads")] = False
+    """Keep the heads and labels of CoNLL-U, and find those that are missing (_); by default all are
+    predicted.
+    """
+    sentences: Annotated[str | None, choice("--sentences", of=SENTENCES)] = None
+    """lines: each line of a text is one sentence; by default the pipeline finds sentences."""
+    batch_size: Annotated[int | None, Option("--batch-size", "-b", min=1)] = None
+    """Texts per batch; by default the pipeline's."""
+    gpu_id: Annotated[int, Option("--gpu-id", "-g")] = -1
+    """GPU ID; -1 for the CPU."""
 
     def __post_init__(self) -> None:
         if self.max_word_length < 1:
             raise ValueError(
                 f"expected max_word_length of at least 1, received {self.max_word_length}"
             )
-        if self.alternatives not in (None, *ALTERNATIVES):
-            raise ValueError(
-                f"expected alternatives to be one of {', '.join(ALTERNATIVES)}, received "
-                f"{self.alternatives!r}"
-            )
-        if self.sentences not in (None, *SENTENCES):
-            raise ValueError(
-                f"expected sentences to be one of {', '.join(SENTENCES)}, received "
-                f"{self.sentences!r}"
-            )
+        for name, allowed in (("alternatives", ALTERNATIVES), ("sentences", SENTENCES)):
+            value = getattr(self, name)
+            if value not in (None, *allowed):
+                raise ValueError(
+                    f"expected {name} to be one of {', '.join(allowed)}, received {value!r}"
+                )
         if self.labelled and self.alternatives is None:
             raise ValueError(
                 'expected alternatives with labelled=True, received None: add alternatives="kbest"'

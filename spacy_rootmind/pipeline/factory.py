@@ -15,18 +15,6 @@ from spacy_rootmind.pipeline.upstream import Upstream
 DEFAULT_MODEL = Config().from_str("""
 [model]
 @architectures = "spacy_rootmind.BiaffineParser.v1"
-lstm_width = 128
-arc_width = 128
-label_width = 64
-refinements = 1
-dropout = 0.33
-boundary_width = 64
-null_label = false
-grad_factor = 0.4
-label_rank = null
-qrnn_width = 0
-boundary_qrnn_width = 0
-features = null
 
 [model.tok2vec]
 @architectures = "spacy.Tok2Vec.v2"

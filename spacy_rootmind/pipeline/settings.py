@@ -204,9 +204,6 @@ class Settings:
         }
 
 
-NAMES = [each.name for each in fields(Settings)]
-
-
 def words_of(setting: Field) -> str:
     """Say what a setting accepts, as errors do."""
     kind, expected = get_args(setting.type)
@@ -303,10 +300,11 @@ def configure(nlp: Language, pipe: str | None = None, **settings: Any) -> None:
     True
     """
     pipe, parser = find_parser(nlp, pipe)
+    known = default_settings()
     for name in settings:
-        if name not in NAMES:
+        if name not in known:
             raise ValueError(
-                f"[{pipe}] root_mst has no setting {name!r}, expected one of {', '.join(NAMES)}"
+                f"[{pipe}] root_mst has no setting {name!r}, expected one of {', '.join(known)}"
             )
     try:
         after = replace(parser.settings, **settings)

@@ -31,7 +31,7 @@ from spacy_rootmind.bulk.folder import MANIFEST, OutputFolder
 from spacy_rootmind.bulk.sources import Part, list_sources
 from spacy_rootmind.cli import bulk as command
 from spacy_rootmind.cli.bulk import BulkOptions, bulk
-from spacy_rootmind.cli.messages import CommandError
+from spacy_rootmind.cli.errors import CommandError
 
 N_TEXTS = 40
 
@@ -61,9 +61,10 @@ def corpus(texts, tmp_path):
 
 
 def options(pipeline, address, inputs, output, **changes):
-    settings = {"part_bytes": 350, "quiet": True, **changes}
-    parser = settings.pop("parser", None) or ArrowParser(pipeline)
-    return BulkOptions([str(i) for i in inputs], str(output), parser, scheduler=address, **settings)
+    changes = {"part_size": 350, "quiet": True, **changes}
+    settings = changes.pop("settings", None) or ParserSettings(str(pipeline))
+    inputs = [str(each) for each in inputs]
+    return BulkOptions(settings, inputs, str(output), scheduler=address, **changes)
 
 
 def rows_of(folder):
@@ -107,7 +108,7 @@ def test_compressed_json_and_parquet_have_the_same_parses(
     found = []
     for suffix in ("jsonl.zst", "parquet"):
         output = tmp_path / suffix
-        run = options(pipeline, address, [tmp_path / f"c.{suffix}"], output, part_bytes=1000)
+        run = options(pipeline, address, [tmp_path / f"c.{suffix}"], output, part_size=1000)
         assert bulk(run) == 0
         found.append([(row["id"], row["heads"]) for row in rows_of(output)])
     assert found[0] == found[1]
@@ -116,8 +117,8 @@ def test_compressed_json_and_parquet_have_the_same_parses(
 def test_tags_are_replaced(web_pipeline, address, tmp_path):
     source, output = tmp_path / "in.conllu", tmp_path / "output"
     source.write_text("1\tcats\tgiven\tX\tG\tA=B\t0\troot\t_\t_\n\n", encoding="utf8")
-    parser = ArrowParser(web_pipeline, replace_tags=True)
-    job = options(web_pipeline, address, [source], output, parser=parser, to_format="conllu")
+    settings = ParserSettings(web_pipeline, replace_tags=True)
+    job = options(web_pipeline, address, [source], output, settings=settings, to_format="conllu")
     assert bulk(job) == 0
     [path] = output.glob("parts/part-*.conllu")
     [row] = [line.split("\t") for line in path.read_text("utf8").splitlines() if line[:1] == "1"]
@@ -147,7 +148,7 @@ def test_a_second_run_does_what_is_missing(
     # A part that is there is not parsed again, even if it is asked for.
     source = list_sources([str(corpus)])[0]
     part = Part(2, source, 0, 0, 0)
-    counts = part_module.parse_part(part_module.Job(run.parser, str(output)), part)
+    counts = part_module.parse_part(part_module.Job(ArrowParser(run.settings), str(output)), part)
     assert counts.documents > 0
     assert len(calls) == 1
 
@@ -156,9 +157,9 @@ def test_another_run_in_the_same_folder_is_refused(pipeline, address, corpus, tm
     output = tmp_path / "output"
     assert bulk(options(pipeline, address, [corpus], output)) == 0
     before = sorted(path.name for path in output.iterdir())
-    parser = ArrowParser(pipeline, confidence=True)
+    settings = ParserSettings(pipeline, confidence=True)
     with pytest.raises(CommandError, match="other settings") as error:
-        bulk(options(pipeline, address, [corpus], output, parser=parser))
+        bulk(options(pipeline, address, [corpus], output, settings=settings))
     # In one line, as commands print it.
     assert error.value.text.startswith("confidence: was None, now True. Use the same settings, or")
     nlp = spacy.load(pipeline)
@@ -206,9 +207,8 @@ def test_errors_are_rows_and_counted(pipeline, address, tmp_path, capfd):
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "The cat slept."}\n{broken\n{"no": "text"}\n{"text": ""}\n')
     for rows in ("sentences", "documents"):
-        parser = ArrowParser(pipeline, rows=rows)
         output = tmp_path / rows
-        assert bulk(options(pipeline, address, [path], output, parser=parser)) == 1
+        assert bulk(options(pipeline, address, [path], output, rows=rows)) == 1
         found = rows_of(output)
         assert [row["error"] is None for row in found] == [True, False, False, True]
         assert "Errors, in the column error: 2 input" in capfd.readouterr().err
@@ -242,9 +242,9 @@ def test_options_without_effect_on_the_files_are_refused(
     (tmp_path / name).write_text("It rained.\n", encoding="utf8")
     monkeypatch.setattr(command, "OutputFolder", Mock(side_effect=OSError("started")))
     options = BulkOptions(
+        ParserSettings(str(pipeline)),
         [str(tmp_path / name)],
         str(tmp_path / "out"),
-        ArrowParser(str(pipeline)),
         paragraphs=option == "paragraphs",
         given=frozenset([option]),
     )
@@ -297,9 +297,9 @@ def test_names_of_sentences_do_not_depend_on_parts(pipeline, address, corpus, tm
     corpora = [corpus, tmp_path / "other.txt"]
     corpora[1].write_text(corpus.read_text())
     found = []
-    for number, part_bytes in enumerate((150, 1 << 20)):
+    for number, part_size in enumerate((150, 1 << 20)):
         output = tmp_path / f"out-{number}"
-        run = options(pipeline, address, corpora, output, to_format="conllu", part_bytes=part_bytes)
+        run = options(pipeline, address, corpora, output, to_format="conllu", part_size=part_size)
         assert bulk(run) == 0
         lines = "".join(path.read_text() for path in sorted(output.glob("parts/part-*.conllu")))
         found.append([line for line in lines.splitlines() if line.startswith("# sent_id")])
@@ -515,7 +515,7 @@ TREEBANK = """# sent_id = s1
 def test_conllu_keeps_multiword_tokens_and_comments(pipeline, address, tmp_path):
     path = tmp_path / "a.conllu"
     path.write_text(TREEBANK + TREEBANK.replace("s1", "s2"), encoding="utf8")
-    run = options(pipeline, address, [path], tmp_path / "out", to_format="conllu", part_bytes=50)
+    run = options(pipeline, address, [path], tmp_path / "out", to_format="conllu", part_size=50)
     assert bulk(run) == 0
     files = sorted((tmp_path / "out").glob("parts/part-*.conllu"))
     text = "".join(file.read_text(encoding="utf8") for file in files)
@@ -527,13 +527,13 @@ def test_conllu_keeps_multiword_tokens_and_comments(pipeline, address, tmp_path)
 
 def test_teachers_parse_one_after_another(pipeline, address, texts, corpus, tmp_path):
     """Docs are read and written, with the distributions of both."""
-    parsers = [
-        ArrowParser(ParserSettings(str(pipeline), distributions=0.01, overrides=overrides))
+    teachers = [
+        ParserSettings(str(pipeline), distributions=0.01, overrides=overrides)
         for overrides in ({}, {"components.root_mst.temperature": 3.0})
     ]
     folders = [tmp_path / "once", tmp_path / "twice"]
-    for parser, source, folder in zip(parsers, [corpus, folders[0]], folders, strict=True):
-        run = options(pipeline, address, [source], folder, to_format="spacy", parser=parser)
+    for settings, source, folder in zip(teachers, [corpus, folders[0]], folders, strict=True):
+        run = options(pipeline, address, [source], folder, to_format="spacy", settings=settings)
         assert bulk(run) == 0
     vocab = spacy.blank("xx").vocab
     once, twice = (
@@ -549,7 +549,7 @@ def test_teachers_parse_one_after_another(pipeline, address, texts, corpus, tmp_
     for doc in twice:
         assert all(read_record(sent).distributions for sent in doc.sents)
     for form in ("parquet", "conllu"):
-        run = options(pipeline, address, [corpus], "x", to_format=form, parser=parsers[0])
+        run = options(pipeline, address, [corpus], "x", to_format=form, settings=teachers[0])
         with pytest.raises(CommandError, match=f"Cannot write tree distributions as {form}"):
             bulk(run)
 

@@ -14,7 +14,7 @@ from spacy.tokens import Doc, DocBin
 
 from spacy_rootmind.annotation.gold import on_cycles
 from spacy_rootmind.cli.check import Findings, check, check_treebank, read_treebank
-from spacy_rootmind.cli.messages import CommandError
+from spacy_rootmind.cli.errors import CommandError
 from spacy_rootmind.trees.checks import is_projective, is_tree
 
 

@@ -14,7 +14,7 @@ from spacy.training import Example
 
 from spacy_rootmind.cli.check import Findings, check
 from spacy_rootmind.cli.debug import add_lost_heads, debug, lost_heads
-from spacy_rootmind.cli.messages import CommandError
+from spacy_rootmind.cli.errors import CommandError
 
 CONFIG = ROOT / "configs" / "cpu.cfg"
 # Two words of CoNLL-U, with a place for the root's label.

@@ -8,7 +8,7 @@ from spacy.tokens import Doc, DocBin
 from spacy.training import Corpus
 
 from spacy_rootmind.cli import outputs
-from spacy_rootmind.cli.messages import CommandError
+from spacy_rootmind.cli.errors import CommandError
 from spacy_rootmind.cli.outputs import DocsOutput, FileOutput, check_free
 from spacy_rootmind.formats.records import InputRecord
 

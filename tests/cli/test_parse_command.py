@@ -14,11 +14,13 @@ from pathlib import Path
 
 import pytest
 import spacy
+import typer
 from commandline import parse_options, run_module
 from dumped_parses import PROB_BOUND
 from spacy.tokens import DocBin
 
-from spacy_rootmind.cli.messages import CommandError
+from spacy_rootmind.cli.app import app
+from spacy_rootmind.cli.errors import CommandError
 from spacy_rootmind.cli.parse import parse
 from spacy_rootmind.formats.conllu import read_sentences
 from spacy_rootmind.formats.lines import Line
@@ -487,6 +489,12 @@ def test_heads_are_kept_and_lines_are_sentences(web_pipeline, run, tmp_path):
     text.write_text("It rained. She slept.\nHe sat.\n", encoding="utf8")
     result = run("parse", web_pipeline, text, "--sentences", "lines")
     assert [len(sentence.words) for sentence in sentences_in(result.stdout)] == [6, 3]
+
+
+def test_every_option_has_a_help():
+    for name, command in typer.main.get_command(app).commands.items():
+        for option in command.params:
+            assert option.name == "help" or option.help, (name, option.name)
 
 
 def test_help_does_not_wait_for_spacy():

@@ -12,8 +12,8 @@ from spacy.tokens import Doc, DocBin
 
 from spacy_rootmind.annotation.records import read_record
 from spacy_rootmind.cli import check
-from spacy_rootmind.cli.app import read_settings
-from spacy_rootmind.cli.messages import CommandError
+from spacy_rootmind.cli.errors import CommandError
+from spacy_rootmind.cli.options import read_settings
 from spacy_rootmind.cli.parse import parse
 from spacy_rootmind.formats.docbin import read_docs
 from spacy_rootmind.formats.lines import InputError, Inputs

@@ -1,9 +1,7 @@
 """Settings are checked when the component is made, and whenever they are changed."""
 
-import ast
 import dataclasses
 import inspect
-from itertools import pairwise
 from typing import get_args, get_type_hints
 
 import numpy as np
@@ -14,6 +12,7 @@ from spacy.util import registry
 from thinc.api import ConfigValidationError
 
 from spacy_rootmind import configure
+from spacy_rootmind.parameters import descriptions
 from spacy_rootmind.pipeline.alternatives import kbest
 from spacy_rootmind.pipeline.factory import make_root_mst
 from spacy_rootmind.pipeline.settings import Objective, Settings, default_settings
@@ -253,13 +252,7 @@ def test_factory_has_every_setting_with_its_type():
 
 
 def test_every_setting_has_a_description():
-    [made] = ast.parse(inspect.getsource(Settings)).body
-    described = {
-        before.target.id
-        for before, after in pairwise(made.body)
-        if isinstance(before, ast.AnnAssign) and isinstance(after, ast.Expr)
-    }
-    assert described == set(CASES)
+    assert set(descriptions(Settings)) == set(CASES)
 
 
 @pytest.mark.parametrize(

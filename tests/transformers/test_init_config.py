@@ -18,7 +18,7 @@ OPTIONS = {"spacy_transformers": "transformer", "spacy_curated_transformers": "c
 def test_config_trains_components_over_one_encoder(package, encoder, corpus, tmp_path):
     pipeline = ["tagger", "root_mst", "morphologizer"]
     path = tmp_path / "own.cfg"
-    init_config(path, ConfigOptions("en", pipeline, **{OPTIONS[package]: encoder}))
+    init_config(path, ConfigOptions("en", ",".join(pipeline), **{OPTIONS[package]: encoder}))
     # Sizes of the tiny encoder.
     config = load_config(path, interpolate=False)
     config["components"]["transformer"]["model"].update(transformer(package, encoder)["model"])

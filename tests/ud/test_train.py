@@ -210,7 +210,7 @@ def test_components_learn_what_the_treebank_annotates(text, shares, names, remar
 @pytest.mark.parametrize("components", [[], [*COMPONENTS]])
 def test_config_is_that_of_init_config(components, runs, run):
     folder = run("--components", " ".join(components) or "none")
-    options = ConfigOptions("en", [*components, "root_mst"], ud=True, fit_tokenizer=True)
+    options = ConfigOptions("en", ",".join([*components, "root_mst"]), ud=True, fit_tokenizer=True)
     assert load_config(folder / "config.cfg") == make_config(options)
 
 

@@ -19,8 +19,8 @@ from pretrained import AUTO, CPU, ENCODERS, check, choose, settings_of
 from thinc.api import Config
 from wasabi import msg
 
+from spacy_rootmind.cli.errors import CommandError
 from spacy_rootmind.cli.init_config import ConfigOptions, format_config
-from spacy_rootmind.cli.messages import CommandError
 
 PARSER = "root_mst"
 # What can be trained with the parser, and the column that each of them learns.
@@ -291,7 +291,9 @@ def main() -> None:
         kinds = {} if encoder is None else {args.encoder: encoder}
         fits = about["tokenizer"] == FITTED
         names = [*components, PARSER]
-        options = ConfigOptions(about["lang"], names, ud=True, fit_tokenizer=fits, **kinds)
+        options = ConfigOptions(
+            about["lang"], ",".join(names), ud=True, fit_tokenizer=fits, **kinds
+        )
         sizes = {} if encoder is None else settings_of(args.encoder, encoder)
         text = format_config(CONFIG, options)
         config = Config().from_str(text, interpolate=False)

@@ -1,0 +1,313 @@
+"""The options of the commands, and what is made of them."""
+
+# Typer reads annotations at run time, so this file cannot use `from __future__ import annotations`.
+import json
+import os
+from collections.abc import Callable, Set
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+from typer import Argument, Option
+
+from spacy_rootmind.cli.errors import CommandError
+from spacy_rootmind.formats.registry import (
+    BULK,
+    PARAGRAPHS,
+    PARQUET,
+    PARSE,
+    TEXT,
+    input_formats,
+    output_formats,
+    suffixes_of,
+)
+from spacy_rootmind.parameters import descriptions, with_fields
+from spacy_rootmind.parsing.settings import ParserSettings, choice
+
+STDOUT = "-"
+# Rows that `bulk` writes.
+ROWS = ("sentences", "documents")
+
+
+Pipeline = Annotated[
+    str, Argument(metavar="PIPELINE", help="Pipeline with root_mst: a folder or a package")
+]
+Overrides = Annotated[
+    list[str] | None,
+    Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Change a setting of the pipeline's config, for example "
+        "components.root_mst.temperature=1.5; may be repeated",
+    ),
+]
+Paragraphs = Annotated[
+    bool, Option("--paragraphs", "-p", help="Read one text per paragraph, not per line")
+]
+Progress = Annotated[
+    bool | None,
+    Option("--progress/--no-progress", help="Show a progress bar; by default only on a terminal"),
+]
+Force = Annotated[bool, Option("--force", "-F", help="Overwrite the output")]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="Print warnings and errors only")]
+PARSE_INPUTS, PARSE_OUTPUTS = (
+    ", ".join(suffixes_of(forms(PARSE))) for forms in (input_formats, output_formats)
+)
+
+
+@dataclass(frozen=True)
+class ParseOptions:
+    """Options of `parse`."""
+
+    settings: ParserSettings
+    inputs: Annotated[list[str], Argument(metavar="INPUT", show_default=False)] = field(
+        default_factory=list
+    )
+    """Files to parse; - for stdin."""
+    texts: Annotated[list[str], Option("--text", metavar="TEXT")] = field(default_factory=list)
+    """A text to parse instead of files; may be repeated."""
+    output: Annotated[str, Option("--output", "-o")] = STDOUT
+    """File or folder to write; - for stdout."""
+    from_format: Annotated[
+        str | None,
+        choice(
+            "--from",
+            "-f",
+            of=input_formats(PARSE),
+            help=f"Input format; by default from the suffix ({PARSE_INPUTS})",
+        ),
+    ] = None
+    to_format: Annotated[
+        str | None,
+        choice(
+            "--to",
+            "-t",
+            of=output_formats(PARSE),
+            help=f"Output format; by default from the suffix ({PARSE_OUTPUTS}). "
+            "tree, the default for --text, is drawn for reading",
+        ),
+    ] = None
+    paragraphs: Paragraphs = False
+    strict: Annotated[bool, Option("--strict")] = False
+    """Stop at the first record that fails."""
+    force: Force = False
+    progress: Progress = None
+    quiet: Quiet = False
+    given: frozenset[str] = frozenset()
+    """Names of the options that the command line has, whatever their values."""
+
+    @property
+    def is_stdout(self) -> bool:
+        """Whether the output is printed."""
+        return self.output == STDOUT
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the output is a stream, which has no name: stdout, a pipe, a device."""
+        path = Path(self.output)
+        return self.is_stdout or (path.exists() and not (path.is_file() or path.is_dir()))
+
+    @property
+    def output_name(self) -> str:
+        """Name of the output in messages."""
+        return "stdout" if self.is_stdout else self.output
+
+
+@dataclass(frozen=True)
+class BulkOptions:
+    """Options of `bulk`."""
+
+    settings: ParserSettings
+    inputs: Annotated[list[str], Argument(metavar="INPUT")]
+    """Files, folders, patterns or URLs to parse."""
+    output: Annotated[str, Option("--output", "-o")]
+    """Folder or URL to write."""
+    from_format: Annotated[str | None, choice("--from", "-f", of=input_formats(BULK))] = None
+    """Input format; by default from the suffix."""
+    to_format: Annotated[str, choice("--to", "-t", of=output_formats(BULK))] = PARQUET
+    """Output format."""
+    paragraphs: Paragraphs = False
+    rows: Annotated[str, choice("--rows", of=ROWS)] = ROWS[0]
+    """One row of Parquet per sentence, or per document."""
+    text_column: Annotated[str, Option()] = "text"
+    """Column of texts in Parquet."""
+    tokens_column: Annotated[str, Option()] = "tokens"
+    """Column of tokens in Parquet."""
+    id_column: Annotated[str, Option()] = "id"
+    """Column that identifies documents in Parquet."""
+    part_size: Annotated[int | None, Option("--part-size", metavar="BYTES", min=1)] = None
+    """Size of the parts that the input is cut into; when a process dies, its part is parsed again;
+    by default up to 4 MiB.
+    """
+    n_workers: Annotated[int, Option("--n-workers", "-n", min=-1)] = -1
+    """Processes; -1 for one per core."""
+    scheduler: Annotated[str | None, Option("--scheduler", metavar="ADDRESS")] = None
+    """Run on the workers of this dask scheduler, such as tcp://host:8786."""
+    progress: Progress = None
+    quiet: Quiet = False
+    given: frozenset[str] = frozenset()
+    """Names of the options that the command line has, whatever their values."""
+
+
+@dataclass(frozen=True)
+class ConfigOptions:
+    """Options of `init-config`."""
+
+    lang: Annotated[str, Option("--lang", "-l")] = "en"
+    """Code of the language in spaCy."""
+    pipeline: Annotated[str, Option("--pipeline", "-p", metavar="NAMES")] = "root_mst"
+    """Components, separated by commas, without tok2vec and transformer."""
+    transformer: Annotated[str | None, Option("--transformer", "-t", metavar="ENCODER")] = None
+    """Fine-tune this encoder with spacy-transformers: a name on the Hugging Face hub, or a folder.
+    """
+    curated: Annotated[str | None, Option("--curated", metavar="ENCODER")] = None
+    """Fine-tune this encoder with spacy-curated-transformers."""
+    vectors: Annotated[str | None, Option("--vectors", metavar="NAME")] = None
+    """Pipeline with word vectors: a folder or a package."""
+    ud: Annotated[bool, Option("--ud")] = False
+    """For Universal Dependencies: make trees keep its guidelines, and parts of speech agree with
+    the labels.
+    """
+    fit_tokenizer: Annotated[bool, Option("--fit-tokenizer")] = False
+    """Fit the tokenizer to the training corpus."""
+
+    @property
+    def names(self) -> list[str]:
+        """The components."""
+        return [name.strip() for name in self.pipeline.split(",") if name.strip()]
+
+    @property
+    def encoder(self) -> str | None:
+        """The kind of transformer, if there is one."""
+        kinds = ("transformer", "curated")
+        return next((kind for kind in kinds if getattr(self, kind) is not None), None)
+
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+Options = TypeVar("Options", ParseOptions, BulkOptions)
+
+
+def with_options(*classes: type) -> Callable[[Command], Command]:
+    """Give a command the fields of dataclasses as options, with the texts below them as help."""
+    for cls in classes:
+        texts = descriptions(cls)
+        for each in fields(cls):
+            for option in getattr(each.type, "__metadata__", ()):
+                option.help = option.help or texts.get(each.name, "").rstrip(".")
+    return with_fields(*classes)
+
+
+def make_options(
+    kind: type[Options], context: typer.Context, overrides: list[str] | None, **values: Any
+) -> Options:
+    """Make the options of a command from the values of its parameters.
+
+    The pipeline and the code get absolute paths, since workers may run elsewhere.
+    """
+    given = given_options(context)
+    check_effects(given, values)
+    names = ParserSettings.__dataclass_fields__
+    settings = {name: values.pop(name) for name in list(values) if name in names}
+    if os.path.exists(settings["pipeline"]):
+        settings["pipeline"] = os.path.abspath(settings["pipeline"])
+    if settings["code"] is not None:
+        settings["code"] = os.path.abspath(settings["code"])
+    parser = ParserSettings(**settings, overrides=read_settings(overrides or []))
+    return kind(parser, **values, given=given)
+
+
+def check_input(options: ParseOptions) -> None:
+    """Check that there are either files or texts to parse.
+
+    Raises
+    ------
+    typer.BadParameter
+        If there are both or neither, or options of files with texts.
+    """
+    if bool(options.inputs) == bool(options.texts):
+        received = "both" if options.texts else "neither"
+        raise typer.BadParameter(f"expected files to parse or --text, received {received}")
+    if options.texts and (options.from_format is not None or options.paragraphs):
+        raise typer.BadParameter(
+            "expected --from and --paragraphs with files, received them with --text; each --text "
+            "is one text"
+        )
+
+
+def given_options(context: typer.Context) -> frozenset[str]:
+    """List the options that the command line has, also those with their default values."""
+    return frozenset(
+        name
+        for name in context.params
+        if (source := context.get_parameter_source(name)) and source.name == "COMMANDLINE"
+    )
+
+
+def check_effects(given: frozenset[str], values: dict[str, Any]) -> None:
+    """Check that the given options change something, given the others.
+
+    Those that depend on the files are checked when their formats are known.
+
+    Raises
+    ------
+    typer.BadParameter
+        If one does not.
+    """
+    alternatives = values["alternatives"]
+    for name, option in (("k", "-k"), ("labelled", "--labelled")):
+        if name in given and alternatives is None:
+            raise typer.BadParameter(f"expected --alternatives, such as kbest, with {option}")
+    if "seed" in given and alternatives in (None, "kbest"):
+        raise typer.BadParameter(
+            "expected --alternatives sample or sample-without-replacement with --seed"
+        )
+    if values["progress"] and values["quiet"]:
+        raise typer.BadParameter("expected one of --progress and --quiet, received both")
+
+
+def check_formats(given: Set[str], formats: Set[str], command: str) -> None:
+    """Check that options about some formats were given with files of them.
+
+    Raises
+    ------
+    CommandError
+        If they were not.
+    """
+    for name, expected in {
+        "paragraphs": {TEXT},
+        "max_word_length": {TEXT, "jsonl", PARQUET},
+        "replace_tags": {"conllu"},
+        "keep_heads": {"conllu"},
+        "sentences": {TEXT},
+        **{name: {PARQUET} for name in ("text_column", "tokens_column", "id_column")},
+    }.items():
+        is_used = expected & formats or (TEXT in expected and PARAGRAPHS in formats)
+        if name in given and not is_used:
+            raise CommandError(
+                f"Cannot use --{name.replace('_', '-')} with files of "
+                f"{' and '.join(sorted(formats))}",
+                f"It is for {' and '.join(sorted(expected & {*input_formats(command)}))}: "
+                "leave it out.",
+            )
+
+
+def read_settings(settings: list[str]) -> dict[str, Any]:
+    """Read settings NAME=VALUE; values that are not JSON are taken as strings."""
+    found = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or "." not in name:
+            raise CommandError(
+                f"Expected --set NAME=VALUE with a name like components.root_mst.confidence, "
+                f"received {setting!r}"
+            )
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+        except RecursionError:
+            raise CommandError(
+                f"Cannot read --set {name}: expected brackets that are nested less deeply"
+            ) from None
+    return found
