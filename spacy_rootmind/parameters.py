@@ -19,8 +19,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def with_fields(*classes: type) -> Callable[[Function], Function]:
     """Give a function that has `**values` a keyword parameter for each field of dataclasses.
 
-    Fields are those with an `Annotated` type, except those of which the function has a parameter.
-    They come before the parameters of the function that have a default.
+    Fields are those with an `Annotated` type. They come before the function's own parameters that
+    have a default.
     """
 
     def replace_parameters(function: Function) -> Function:
@@ -30,7 +30,7 @@ def with_fields(*classes: type) -> Callable[[Function], Function]:
             each.name: _parameter(each)
             for cls in classes
             for each in fields(cls)
-            if get_origin(each.type) is Annotated and each.name not in signature.parameters
+            if get_origin(each.type) is Annotated
         }
         required = [each for each in own if each.default is each.empty]
         optional = [each.replace(kind=each.KEYWORD_ONLY) for each in own if each not in required]
