@@ -30,8 +30,6 @@ MODULES = {
     "parse_config_overrides": "spacy.cli._util",
     "resolve_dot_names": "spacy.util",
     "show_validation_error": "spacy.cli._util",
-    # None where PyTorch is not installed.
-    "torch": "thinc.compat",
     "walk_directory": "spacy.cli._util",
 }
 
@@ -59,9 +57,6 @@ LISTENER_CONFIG_HOOK = "replace_listener_cfg"
 
 # Name of the layer that reads static vectors from the vocab of a Doc.
 STATIC_VECTORS = "static_vectors"
-
-# Attribute of PyTorch layers: the function that makes arrays of their outputs.
-CONVERT_OUTPUTS = "convert_outputs"
 
 # Name of spaCy's own listener, which passes on `doc.tensor`.
 TOK2VEC_LISTENER = "tok2vec-listener"

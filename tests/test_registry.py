@@ -43,7 +43,6 @@ def test_entry_points_are_declared():
         "spacy_rootmind.HalfPrecisionVectors.v1",
         "spacy_rootmind.LinearParser.v1",
         "spacy_rootmind.OwnStaticVectors.v1",
-        "spacy_rootmind.bfloat16.v1",
         "spacy_rootmind.fit_tokenizer.v1",
         "spacy_rootmind.kbest.v1",
         "spacy_rootmind.label_map.v1",

@@ -10,7 +10,6 @@ from spacy.tokens import Doc, DocBin
 from spacy.util import logger
 from thinc.api import Model
 
-from spacy_rootmind.network.bfloat16 import use_bfloat16
 from spacy_rootmind.network.fast_cpu import keep_fast_cpu, use_fast_cpu
 from spacy_rootmind.training.tokenizer import fit_tokenizer, has_rules
 
@@ -23,17 +22,7 @@ def make_fast_cpu() -> Callable[[Language], Language]:
     NumPy's BLAS, have compiled loops in some layers, and keep embeddings of types of tokens; so do
     copies that `nlp.replace_listeners` makes, but not components that are added later.
     """
-    return partial(_for_each_model, _use_and_keep_fast_cpu)
-
-
-def make_bfloat16() -> Callable[[Language], Language]:
-    """Multiply matrices in bfloat16 in the PyTorch layers of a pipeline, such as transformers.
-
-    Registered as `spacy_rootmind.bfloat16.v1`, for `nlp.after_pipeline_creation`. Only on
-    processors that multiply faster in bfloat16 (AMX, AVX512-BF16 of AMD's); layers on a GPU, and
-    those that are made later, do not change.
-    """
-    return partial(_for_each_model, use_bfloat16)
+    return _use_fast_cpu
 
 
 def make_fit_tokenizer(path: Path | None) -> Callable[[Language], None]:
@@ -81,15 +70,10 @@ def _offsets(doc: Doc) -> list[tuple[int, int]]:
     return [(token.idx, token.idx + len(token)) for token in doc]
 
 
-def _use_and_keep_fast_cpu(model: Model) -> None:
-    use_fast_cpu(model)
-    keep_fast_cpu(model)
-
-
-def _for_each_model(change: Callable[[Model], None], nlp: Language) -> Language:
-    """Change the models of all components."""
+def _use_fast_cpu(nlp: Language) -> Language:
     for _, pipe in nlp.components:
         model = getattr(pipe, "model", None)
         if isinstance(model, Model):
-            change(model)
+            use_fast_cpu(model)
+            keep_fast_cpu(model)
     return nlp

@@ -69,7 +69,7 @@ def test_page_shows_how_to_freeze(encoder, corpus, gold, tmp_path, monkeypatch):
     """The blocks in the place of the shipped config's, through spaCy's own training."""
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs" / "transformers.md").read_text(encoding="utf8")
-    [code] = re.findall(r"^```python\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
+    *_, code = re.findall(r"^```python\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
     exec(compile(code.replace("roberta-base", str(encoder)), "transformers.md", "exec"), {})
     blocks = re.findall(r"^```ini\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
     [shown] = [block for block in blocks if 'source = "encoder"' in block]
