@@ -1,6 +1,5 @@
 """A parser from Arrow tables to Arrow tables."""
 
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,7 +23,6 @@ from spacy_rootmind.bulk.to_rows import (
 from spacy_rootmind.formats.jsonl import find_words, read_tokens
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords, id_text
 from spacy_rootmind.parsing.given import as_set
-from spacy_rootmind.parsing.long_runs import is_quadratic
 from spacy_rootmind.parsing.settings import ParserSettings
 from spacy_rootmind.parsing.stream import Counts, chunks, count_doc, parse_records
 
@@ -206,9 +204,8 @@ class ArrowParser:
         loaded = self._load()
         # spaCy refuses texts of more characters.
         limit = min(self.max_chars, loaded.nlp.max_length)
-        max_run = self.settings.max_word_length if is_quadratic(loaded.nlp) else sys.maxsize
         records = as_set(records, self.settings)
-        pieces = (piece for record in records for piece in cut_record(record, limit, max_run))
+        pieces = (piece for record in records for piece in cut_record(record, limit))
         n_before = 0
         for chunk in map(list, chunks(pieces, BATCH_ROWS, CHUNK_CHARS)):
             converted: list[tuple[Piece, Result | Failure]] = []

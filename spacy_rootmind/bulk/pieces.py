@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from spacy_rootmind.formats.records import Failure, InputRecord
-from spacy_rootmind.parsing.long_runs import PIECE, cut, long_runs
 
 # Marks at the ends of sentences; the latter, of Chinese and Japanese, need no space after them.
 MARKS, WIDE_MARKS = ".!?", "\u3002\uff01\uff1f"
@@ -54,43 +53,34 @@ class Piece:
         return self.record.n_chars
 
 
-def cut_record(
-    record: InputRecord | Failure, max_chars: int, max_word_length: int
-) -> Iterator[Piece]:
+def cut_record(record: InputRecord | Failure, max_chars: int) -> Iterator[Piece]:
     """Cut a document into pieces of at most `max_chars` characters."""
     if isinstance(record, Failure):
         yield Piece(record)
     elif record.is_whole:
         yield Piece(record, 0, record.n_chars)
     elif record.words is None:
-        yield from _cut_text(record, max_chars, max_word_length)
+        yield from _cut_text(record, max_chars)
     else:
         yield from _cut_words(record, record.words, max_chars)
 
 
-def _cut_text(record: InputRecord, max_chars: int, max_word_length: int) -> Iterator[Piece]:
+def _cut_text(record: InputRecord, max_chars: int) -> Iterator[Piece]:
     text = record.text or ""
-    start = 0
+    end, is_last = 0, False
     line_ends = iter(record.line_ends)
-    while True:
-        end = start + find_break(text, start, max_chars)
-        part = text[start:end]
-        runs = long_runs(part, max_word_length)
-        pieces = cut(part, runs, min(PIECE, max_word_length)) if runs else None
-        is_last = end == len(text)
+    while not is_last:
+        start, end = end, end + find_break(text, end, max_chars)
+        part, is_last = text[start:end], end == len(text)
         own = replace(
             record,
             text=part,
-            pieces=pieces,
             before="" if start else record.before,
             after=record.after if is_last else "",
             goes_on=not is_last,
             line_ends=list(islice(line_ends, part.count("\n"))),
         )
         yield Piece(own, start, end, is_last)
-        if is_last:
-            return
-        start = end
 
 
 def find_break(text: str, start: int, max_chars: int) -> int:
@@ -107,11 +97,12 @@ def find_break(text: str, start: int, max_chars: int) -> int:
 
 def _cut_words(record: InputRecord, words: list[str], max_chars: int) -> Iterator[Piece]:
     starts, spaces = record.starts, record.spaces
-    first = place = 0
-    while True:
-        last = _last_word(words, starts, first, max_chars)
+    last = end = 0
+    is_last = False
+    while not is_last:
+        first, last = last, _last_word(words, starts, last, max_chars)
         n_spaces = last - first if spaces is None else sum(spaces[first:last])
-        end = place + sum(map(len, words[first:last])) + n_spaces
+        start, end = end, end + sum(map(len, words[first:last])) + n_spaces
         is_last = last == len(words)
         part = replace(
             record,
@@ -120,10 +111,7 @@ def _cut_words(record: InputRecord, words: list[str], max_chars: int) -> Iterato
             spaces=spaces and spaces[first:last],
             starts=starts and [True, *starts[first + 1 : last]],
         )
-        yield Piece(part, place, end, is_last)
-        if is_last:
-            return
-        first, place = last, end
+        yield Piece(part, start, end, is_last)
 
 
 def _last_word(words: Sequence[str], starts: list[bool] | None, first: int, max_chars: int) -> int:

@@ -32,7 +32,6 @@ from spacy_rootmind.formats.registry import (
     writer,
 )
 from spacy_rootmind.parsing.given import as_set
-from spacy_rootmind.parsing.long_runs import cut_long_runs
 from spacy_rootmind.parsing.settings import SettingsError
 from spacy_rootmind.parsing.stream import Counts, chunks, count_doc, parse_records
 
@@ -190,9 +189,7 @@ class Run:
     def _parse(self, records: InputRecords, progress: Bar) -> bool:
         """Parse chunk by chunk; returns whether all of the input was parsed."""
         settings = self.options.settings
-        records = as_set(records, settings)
-        records = cut_long_runs(records, self.nlp, settings.max_word_length, self.messages.warn)
-        for chunk in chunks(records, CHUNK_RECORDS, CHUNK_CHARS):
+        for chunk in chunks(as_set(records, settings), CHUNK_RECORDS, CHUNK_CHARS):
             # Frees what the chunk adds to the vocabulary.
             with self.nlp.memory_zone():
                 for parsed in parse_records(self.nlp, chunk, batch_size=settings.batch_size):
@@ -223,7 +220,18 @@ class Run:
         # Not of texts without words, of which CoNLL-U has nothing.
         self._file = record.file if prepared else self._file
         self.counts.add(count_doc(doc, 1))
+        self._warn_of_long_runs(record)
         return None
+
+    def _warn_of_long_runs(self, record: InputRecord) -> None:
+        if record.long_runs:
+            start, end = max(record.long_runs, key=lambda run: run[1] - run[0])
+            others = f" and {len(record.long_runs) - 1} more" if len(record.long_runs) > 1 else ""
+            self.messages.warn(
+                f"{record.file}:{record.line}: tokenized {end - start} characters without "
+                f"whitespace, from character {start + 1} on{others}, in pieces; "
+                f"--max-word-length sets which runs are cut"
+            )
 
     def _progress(self) -> Bar:
         """Make a progress bar over bytes if their number is known, else over records."""

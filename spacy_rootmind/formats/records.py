@@ -15,6 +15,7 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from spacy_rootmind.formats.conllu_sentence import EMPTY, FEATS, LEMMA, UPOS, XPOS, Arc, Sentence
+from spacy_rootmind.formats.long_runs import PIECE, cut, find_long_runs
 
 LINE_FEED = re.compile("\n")
 # Kinds of failures.
@@ -57,8 +58,10 @@ class InputRecord:
         Whether the text goes on in another record.
     line_ends : list of str
         What the file has for the line feeds of the text; they are its own without this.
-    pieces : list of str, optional
-        The text in pieces to be tokenized one by one, if the tokenizer cannot take it as a whole.
+    max_word_length : int, optional
+        Runs of more characters without whitespace are tokenized in pieces.
+    long_runs : list of tuple of int
+        The start and end of each such run, once the text is tokenized.
     words : list of str, optional
         The given tokens.
     spaces : list of bool, optional
@@ -86,7 +89,8 @@ class InputRecord:
     after: str = ""
     goes_on: bool = False
     line_ends: list[str] = field(default_factory=list)
-    pieces: list[str] | None = None
+    max_word_length: int | None = None
+    long_runs: list[tuple[int, int]] = field(default_factory=list)
     words: list[str] | None = None
     spaces: list[bool] | None = None
     starts: list[bool] | None = None
@@ -144,10 +148,12 @@ class InputRecord:
 
     def _tokenize(self, nlp: Language) -> Doc:
         text = self.text or ""
+        self.long_runs = find_long_runs(nlp, text, self.max_word_length)
         # A text beyond spaCy's limit is refused as a whole.
-        if self.pieces is None or len(text) > nlp.max_length:
+        if not self.long_runs or len(text) > nlp.max_length:
             return nlp.make_doc(text)
-        docs = [nlp.tokenizer(piece) for piece in self.pieces]
+        size = min(PIECE, self.max_word_length or PIECE)
+        docs = [nlp.tokenizer(piece) for piece in cut(text, self.long_runs, size)]
         return Doc.from_docs(docs, ensure_whitespace=False)
 
     def failed(self, error: Exception) -> "Failure":

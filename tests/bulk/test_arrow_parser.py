@@ -200,14 +200,14 @@ def test_breaks_are_where_sentences_end(text, expected):
 
 def test_pieces_are_the_document():
     text = "One. Two!\n" * 30 + "x" * 100
-    pieces = list(cut_record(InputRecord("a", 1, text=text), 50, 20))
+    pieces = list(cut_record(InputRecord("a", 1, text=text), 50))
     assert "".join(piece.record.text for piece in pieces) == text
     assert max(len(piece.record.text) for piece in pieces) <= 50
     assert [piece.is_last for piece in pieces] == [False] * (len(pieces) - 1) + [True]
     words = ["One", "two", "."] * 40
     starts = [i % 3 == 0 for i in range(len(words))]
     for own in (starts, None):
-        pieces = list(cut_record(InputRecord("a", 1, words=words, starts=own), 50, 20))
+        pieces = list(cut_record(InputRecord("a", 1, words=words, starts=own), 50))
         assert [word for piece in pieces for word in piece.record.words] == words
         assert len(pieces) > 5
         assert all(piece.record.words[-1] == "." for piece in pieces)

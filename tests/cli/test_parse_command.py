@@ -515,13 +515,18 @@ def test_help_does_not_wait_for_spacy():
 
 
 def test_long_runs_are_cut_and_told_of(pipeline, tmp_path, capsys):
-    lines = ["The cat slept.", "[" * 3000 + "]" * 3000, "It rained."]
+    lines = ["The cat slept.", "[" * 3000 + "]" * 3000, f"It {'b' * 1001} {'d' * 1300} rained."]
     source, target = tmp_path / "in.txt", tmp_path / "out.jsonl"
     source.write_text("\n".join(lines), encoding="utf8")
     assert parse(parse_options(str(pipeline), [str(source)], str(target))) == 0
     written = [json.loads(line) for line in target.read_text(encoding="utf8").splitlines()]
     assert [doc["text"] for doc in written] == lines
-    assert f"{source}:2: tokenized 6000 characters without whitespace" in capsys.readouterr().err
+    warnings = " ".join(capsys.readouterr().err.split())
+    for line, size, place in ((2, 6000, "1 on"), (3, 1300, "1006 on and 1 more")):
+        expected = (
+            f"{source}:{line}: tokenized {size} characters without whitespace, from character"
+        )
+        assert f"{expected} {place}, in pieces; --max-word-length sets which" in warnings
 
 
 def test_limit_is_an_option(pipeline, tmp_path, run):
