@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from spacy_rootmind.bulk.arrow_parser import ID_COLUMN, ArrowParser, make_record
 from spacy_rootmind.formats.docbin import read_docs
-from spacy_rootmind.formats.lines import InputError, Line, read_lines, short_names, without_mark
+from spacy_rootmind.formats.lines import InputError, Line, read_lines, short_names
 from spacy_rootmind.formats.records import InputRecord, InputRecords
 from spacy_rootmind.formats.registry import (
     BULK,
@@ -325,21 +325,11 @@ def _lines(stream: BinaryIO, start: int) -> Iterator[Line]:
 
     Unless `start` is 0, the stream is one byte before it: a line may start exactly at `start`.
     """
-    place = max(start - 1, 0)
-
-    def read(size: int) -> bytes:
-        nonlocal place
-        data = stream.readline(size)
-        place += len(data)
-        return data
-
-    lines = read_lines(read)
-    if start:
-        next(lines, None)
-    begin = place
-    for data in lines:
-        yield Line(begin, data if begin else without_mark(data))
-        begin = place
+    lines = read_lines(stream, max(start - 1, 0))
+    begin, _ = next(lines, (start, None)) if start else (0, None)
+    for end, data in lines:
+        yield Line(begin, data)
+        begin = end
 
 
 def _own_lines(lines: Iterable[Line], part: Part) -> Iterator[Line]:

@@ -2,9 +2,8 @@
 
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -82,7 +81,7 @@ class Inputs:
                 )
             # A named pipe is only opened to be read: closing it loses what was written to it.
             if Path(name).is_file() or not Path(name).exists():
-                with closing(_open(name)):
+                with _opened(name):
                     pass
 
     @property
@@ -106,15 +105,11 @@ class Inputs:
         InputError
             If reading fails.
         """
-        stream = _open(name)
-        try:
-            for number, data in enumerate(read_lines(partial(self._read_line, stream)), start=1):
-                yield Line(number, without_mark(data) if number == 1 else data)
-        except OSError as error:
-            raise InputError(f"cannot read {display_name(name)}: {error}") from error
-        finally:
-            if name != STDIN:
-                stream.close()
+        before = self.n_bytes
+        with _opened(name) as stream:
+            for number, (end, data) in enumerate(read_lines(stream), start=1):
+                self.n_bytes = before + end
+                yield Line(number, data)
 
     def content(self, name: str) -> bytes:
         """Read all of one file.
@@ -124,36 +119,26 @@ class Inputs:
         InputError
             If reading fails.
         """
-        try:
-            data = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
-        except OSError as error:
-            raise InputError(f"cannot read {display_name(name)}: {error}") from error
-        self.n_bytes += len(data)
-        return data
-
-    def _read_line(self, stream: BinaryIO, size: int) -> bytes:
-        data = stream.readline(size)
+        with _opened(name) as stream:
+            data = stream.read()
         self.n_bytes += len(data)
         return data
 
 
-def read_lines(read: Callable[[int], bytes]) -> Iterator[bytes | None]:
-    """Yield lines with their ends; None for one that is longer than MAX_LINE.
+def read_lines(stream: BinaryIO, place: int = 0) -> Iterator[tuple[int, bytes | None]]:
+    """Yield where each line ends, and the line with its end; None for one longer than MAX_LINE.
 
-    `read` returns what follows in a file, up to the end of a line and to a number of bytes.
+    The stream is at byte `place` of its file, which may begin with a byte order mark.
     """
-    while data := read(MAX_LINE + 1):
-        if len(data) <= MAX_LINE:
-            yield data
-            continue
-        while data and not data.endswith(b"\n"):
-            data = read(MAX_LINE + 1)
-        yield None
-
-
-def without_mark(data: bytes | None) -> bytes | None:
-    """Remove the byte order mark from the first line of a file."""
-    return data and data.removeprefix(BYTE_ORDER_MARK)
+    is_first = place == 0
+    while data := stream.readline(MAX_LINE + 1):
+        place += len(data)
+        line = data if len(data) <= MAX_LINE else None
+        while line is None and data and not data.endswith(b"\n"):
+            data = stream.readline(MAX_LINE + 1)
+            place += len(data)
+        yield place, line.removeprefix(BYTE_ORDER_MARK) if line and is_first else line
+        is_first = False
 
 
 def display_name(name: str) -> str:
@@ -184,12 +169,13 @@ def _files_of(name: str) -> list[str]:
     return [str(file) for file in sorted(path.glob("*.spacy"))] or [name]
 
 
-def _open(name: str) -> BinaryIO:
-    if name == STDIN:
-        return sys.stdin.buffer
+@contextmanager
+def _opened(name: str) -> Iterator[BinaryIO]:
+    """Open an input for reading; the standard input stays open."""
     try:
-        return open(name, "rb")
+        with nullcontext(sys.stdin.buffer) if name == STDIN else open(name, "rb") as stream:
+            yield stream
     except FileNotFoundError as error:
         raise InputError(f"file not found: {name}") from error
     except OSError as error:
-        raise InputError(f"cannot read {name}: {error.strerror}") from error
+        raise InputError(f"cannot read {display_name(name)}: {error.strerror or error}") from error

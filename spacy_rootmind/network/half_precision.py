@@ -70,15 +70,15 @@ def narrowed(message: Message) -> Message:
     ValueError
         If a weight is too large for half precision, or not a number.
     """
-    return _convert(message, to_half_precision)
+    return convert_weights(message, to_half_precision)
 
 
 def widened(message: Message) -> Message:
     """Return a serialized network with weights in single precision."""
-    return _convert(message, _widen)
+    return convert_weights(message, _widen)
 
 
-def _convert(message: Message, convert: Callable[[Any], Any]) -> Message:
+def convert_weights(message: Message, convert: Callable[[Any], Any]) -> Message:
     """Convert all weights; the message itself stays as it is."""
     params = [
         {name: value if value is None else convert(value) for name, value in layer.items()}

@@ -25,7 +25,7 @@ from spacy.pipeline import TrainablePipe
 from spacy_rootmind.compat import gc_unchanged
 from spacy_rootmind.network.architecture import ParserModel
 from spacy_rootmind.network.dropout import RATE
-from spacy_rootmind.network.half_precision import narrowed, widened
+from spacy_rootmind.network.half_precision import convert_weights, narrowed, widened
 from spacy_rootmind.network.listeners import GRAD_FACTOR
 from spacy_rootmind.network.structure import describe_layers
 from spacy_rootmind.network.transfer import to_host
@@ -107,11 +107,7 @@ def _on_host(model: ParserModel) -> dict[str, Any]:
     message = model.to_dict()
     weights = [own for layer in message["params"] for own in layer.values() if own is not None]
     found = iter(to_host(model.ops.xp, weights))
-    params = [
-        {name: own if own is None else next(found) for name, own in layer.items()}
-        for layer in message["params"]
-    ]
-    return {**message, "params": params}
+    return convert_weights(message, lambda _: next(found))
 
 
 # --- loading -----------------------------------------------------------------------------------

@@ -436,6 +436,7 @@ BULK = ["bulk", "model", "a.txt", "--output", "out"]
         (["parse", "model", "a.txt", "--replace-tags"], 1, "Cannot use --replace-tags with files"),
         (["parse", "model", "a.txt", "--keep-heads"], 1, "Cannot use --keep-heads with files of"),
         (["parse", "model", "a.jsonl", "--sentences", "lines"], 1, "Cannot use --sentences with f"),
+        (["parse", "model", "a.md", "--sentences", "lines"], 1, "Cannot load model"),
         (["parse", "model", "a.txt", "--sentences", "words"], 2, "'words' is not one of lines"),
         (["parse", "model", "a.txt", "--force"], 1, "Cannot use --force with a stream"),
         (["parse", "model", *TEXT, "--progress"], 1, "Cannot use --progress with --text"),
@@ -445,7 +446,7 @@ def test_wrong_arguments_have_an_exit_code_and_a_message(
     arguments, code, message, run, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    for suffix in ("txt", "jsonl", "conllu"):
+    for suffix in ("txt", "md", "jsonl", "conllu"):
         (tmp_path / f"a.{suffix}").write_text("It rained.\n", encoding="utf8")
     result = run(*arguments)
     assert result.returncode == code

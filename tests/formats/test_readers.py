@@ -345,12 +345,12 @@ def test_named_pipes_are_opened_only_to_be_read(tmp_path, monkeypatch):
     path = str(tmp_path / "pipe")
     os.mkfifo(path)
     opened = []
-    open_input = inputs_module._open
-    monkeypatch.setattr(inputs_module, "_open", lambda name: opened.append(name))
+    open_input = inputs_module._opened
+    monkeypatch.setattr(inputs_module, "_opened", lambda name: opened.append(name))
     inputs = Inputs([path])
     assert opened == []
     assert inputs.total_bytes is None
-    monkeypatch.setattr(inputs_module, "_open", open_input)
+    monkeypatch.setattr(inputs_module, "_opened", open_input)
     writer = threading.Thread(target=Path(path).write_bytes, args=(b"one\ntwo\n",))
     writer.start()
     assert [line.data for line in inputs.lines(path)] == [b"one\n", b"two\n"]
