@@ -152,11 +152,12 @@ class FileOutput(NamedOutput):
 class DocsOutput(NamedOutput):
     """Writes Docs in spaCy's format: a folder of files of bounded size, or one file.
 
-    One file needs memory for all Docs at the end, when it is put together.
+    One file needs memory for all Docs, since it is written as a whole.
     """
 
     def __init__(self, path: Path, *, force: bool = False) -> None:
         super().__init__(path, force=force)
+        self._is_one_file = path.suffix == ".spacy"
         self._bin = DocBin(store_user_data=True)
         self._n_tokens = 0
         self._parts: list[Path] = []
@@ -172,33 +173,22 @@ class DocsOutput(NamedOutput):
         """Add the Doc to the current part, and write that if it is large enough."""
         self._n_tokens += len(prepared.tokens[0])
         self._bin.merge(prepared)
-        if len(self._bin) >= PART_DOCS or self._n_tokens >= PART_TOKENS:
+        is_full = len(self._bin) >= PART_DOCS or self._n_tokens >= PART_TOKENS
+        if is_full and not self._is_one_file:
             self._write_part()
 
     def _write_part(self) -> None:
         self._parts.append(self.partial / f"part-{len(self._parts) + 1:05d}.spacy")
-        write_docs(self._parts[-1], self._bin)
+        with open(self._parts[-1], "wb") as file:
+            file.write(self._bin.to_bytes())
+            sync(file)
         self._bin = DocBin(store_user_data=True)
         self._n_tokens = 0
 
     def _complete(self) -> Path:
         if len(self._bin) or not self._parts:
             self._write_part()
-        if self.path.suffix != ".spacy":
-            return self.partial
-        merged = DocBin(store_user_data=True)
-        for part in self._parts:
-            merged.merge(DocBin(store_user_data=True).from_disk(part))
-        whole = self.partial / "part-all.spacy"
-        write_docs(whole, merged)
-        return whole
-
-
-def write_docs(path: Path, docs: DocBin) -> None:
-    """Write a file of Docs, and wait until it is on the disk."""
-    with open(path, "wb") as file:
-        file.write(docs.to_bytes())
-        sync(file)
+        return self._parts[0] if self._is_one_file else self.partial
 
 
 def sync(file: BinaryIO) -> None:
