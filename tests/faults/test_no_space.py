@@ -114,7 +114,7 @@ def test_run_to_a_folder_that_may_not_be_changed_leaves_nothing(form, make_run, 
 def test_run_whose_folder_is_closed_meanwhile_is_repeated(form, make_run, expected):
     reached, go = (make_run(form).folder / name for name in ("reached", "go"))
     run = make_run(form)
-    faults = {**WRITERS, "at": 12, "reached": str(reached), "go": str(go), "unprivileged": True}
+    faults = {**WRITERS, "at": 4, "reached": str(reached), "go": str(go), "unprivileged": True}
     run.start(faults=faults)
     wait_for(reached)
     folders = [path for path in (run.folder, *run.folder.iterdir()) if path.is_dir()]
