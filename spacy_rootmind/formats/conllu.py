@@ -240,21 +240,22 @@ def numbered_tree(sentence: Span, words: Sequence[Token]) -> tuple[list[int], li
     return heads, [deprel(token.dep_) for token in words]
 
 
-def _joined_tree(doc: Doc) -> tuple[list[int], list[str]]:
+def _joined_tree(doc: Doc, record: InputRecord) -> tuple[list[int], list[str]]:
     """Return heads and labels of a given sentence, which the parser splits if it is too long.
 
-    The roots of the other parts then depend on the root of the first.
+    The roots of the other parts then depend on the root that is given, or else on the first.
     """
     heads: list[int] = []
     deps: list[str] = []
     for part in doc.sents:
-        start, root = len(heads), heads.index(0) + 1 if heads else 0
         own_heads, own_deps = numbered_tree(part, list(part))
-        heads += [start + head if head else root for head in own_heads]
-        deps += [
-            dep if head or not start else JOINED
-            for head, dep in zip(own_heads, own_deps, strict=True)
-        ]
+        heads += [part.start + head if head else 0 for head in own_heads]
+        deps += own_deps
+    given = (i for i, arc in enumerate(record.arcs or ()) if arc.head == 0)
+    root = next(given, heads.index(0))
+    for i, head in enumerate(heads):
+        if head == 0 and i != root:
+            heads[i], deps[i] = root + 1, JOINED
     return heads, deps
 
 
@@ -315,7 +316,7 @@ def _write_conllu_sentence(doc: Doc, record: InputRecord, given: Sentence, n_bef
     """
     check_unchanged(doc, record)
     words = list(doc)
-    heads, deps = _joined_tree(doc)
+    heads, deps = _joined_tree(doc, record)
     # The probabilities of a sentence in parts are those of several trees.
     is_whole = len(list(doc.sents)) == 1
     details = word_details(doc[:], words) if is_whole else ListedDetails()

@@ -70,6 +70,9 @@ def json_record(file: str, line: int, source: str) -> InputRecord:
         record.words = words
         if text is not None:
             record.words, record.spaces, record.starts = find_words(text, words, record.starts)
+        if record.starts:
+            # Even of whitespace, or before the first given sentence.
+            record.starts[0] = True
     return record
 
 

@@ -267,6 +267,6 @@ def _as_value(vocab: Vocab, column: int, value: str) -> int:
     if column == UPOS:
         return PARTS_OF_SPEECH.get(value, 0)
     if column == FEATS:
-        is_valid = all("=" in pair for pair in value.split("|"))
+        is_valid = all(pair.count("=") == 1 for pair in value.split("|"))
         return vocab.morphology.add(value if is_valid else "")
     return 0 if value == EMPTY else vocab.strings.add(value)

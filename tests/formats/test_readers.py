@@ -18,6 +18,7 @@ from spacy_rootmind.formats.lines import InputError, Inputs, Line
 from spacy_rootmind.formats.records import Failure, InputRecord
 from spacy_rootmind.formats.registry import read_records
 from spacy_rootmind.formats.text import read_paragraphs, read_texts
+from spacy_rootmind.parsing.stream import parse_records
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +133,18 @@ def test_jsonl_tokens_are_found_in_their_text(nlp):
     assert doc.text == data["text"]
     assert [token.text for token in doc] == [" ", "It", " ", "rained", "."]
     assert [token.is_sent_start for token in doc] == [True, False, False, True, False]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"text": " \n ", "tokens": [[]]},
+        {"text": "x", "tokens": [{"start": 0, "end": 1}], "sents": []},
+    ],
+)
+def test_the_first_token_starts_a_sentence(data, nlp):
+    [(record, doc)] = parse_records(nlp, iter(read(read_jsonl, json.dumps(data).encode())))
+    assert record.starts == [token.is_sent_start for token in doc] == [True]
 
 
 def test_first_sentences_of_one_word_each_stay_apart():
@@ -249,11 +262,13 @@ def test_sentences_end_with_their_file(tmp_path):
 
 # --- all of them -------------------------------------------------------------------------------
 
-# The readers, the lines of a record, and how many lines they read beyond it: a text has the
-# whitespace up to the next one, which is read as well.
+# The readers, the lines of a record, and how many lines they read beyond it: a text of a file has
+# the whitespace up to the next one, which is read as well.
 ENDLESS = {
     "text": (read_texts, [b"One."], 1),
     "paragraphs": (read_paragraphs, [b"One.", b""], 2),
+    "text-stdin": (read_texts, [b"One."], 0),
+    "paragraphs-stdin": (read_paragraphs, [b"One.", b""], 0),
     "jsonl": (read_jsonl, [b'{"text": "One."}'], 0),
     "conllu": (read_conllu, [b"\t".join([b"1", b"x", *[b"_"] * 8]), b""], 0),
 }
@@ -270,7 +285,7 @@ def test_readers_read_no_further_than_they_must(name):
             n_read += 1
             yield Line(n_read, data)
 
-    records = reader("in", count())
+    records = reader("stdin" if name.endswith("stdin") else "in", count())
     for done in range(1, 1000):
         assert isinstance(next(records), InputRecord)
         assert n_read == done * len(pattern) + n_ahead
@@ -285,6 +300,17 @@ def test_suffix_decides_on_the_format(tmp_path):
     for name in ("a.md", "a.eml", "a.SRT"):
         paragraphs = texts(read_file(tmp_path / name, b"# One\nmore.\n\nTwo."))
         assert paragraphs == ["# One\nmore.", "Two."]
+
+
+def test_empty_lines_of_a_live_input_are_before_the_next_text():
+    lines = [Line(i, data) for i, data in enumerate([b"\n", b"A\n", b"\n", b"\n", b"B\n"], start=1)]
+    for reader, around in (
+        (read_texts, [("\n", "\n"), ("\n\n", "\n")]),
+        (read_paragraphs, [("\n", "\n\n"), ("\n", "\n")]),
+    ):
+        found = list(reader("stdin", iter(lines)))
+        assert texts(found) == ["A", "B"]
+        assert [(record.before, record.after) for record in found] == around
 
 
 @pytest.mark.parametrize("name", ["missing.txt", ""])

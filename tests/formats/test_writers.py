@@ -32,6 +32,7 @@ from spacy_rootmind.formats.conllu_sentence import (
     MISC,
     RANGE_ID,
     WORD_ID,
+    Arc,
 )
 from spacy_rootmind.formats.drawn_tree import draw_tree, percent, write_tree
 from spacy_rootmind.formats.jsonl import read_jsonl, write_jsonl
@@ -286,6 +287,15 @@ def test_given_sentences_too_long_for_the_parser_are_parsed_in_parts(pipeline):
     # Probabilities are those of the parts' trees.
     assert "HeadProb" in misc(short.words[0])
     assert not any("HeadProb" in misc(row) for row in long.words)
+    # A given root is that of the sentence, whichever part it is in.
+    [record, _] = read_conllu("in", (Line(i, line) for i, line in enumerate(given.split(b"\n"))))
+    record.arcs = [Arc(0, "root") if i == 6 else Arc(None, None) for i in range(8)]
+    [(record, doc)] = parse_records(nlp, iter([record]))
+    [kept] = sentences_in(write_conllu(doc, record, 0))
+    heads = [int(row[HEAD]) for row in kept.words]
+    assert heads[6] == 0
+    assert heads.count(7) >= 2
+    assert is_tree(np.array([-1, *heads], dtype=np.int32))
     # JSONL has the parts, as the Doc has, and both are given again.
     words = [row[FORM] for row in long.words]
     source = json.dumps({"tokens": [words, ["Yes"]]}).encode()

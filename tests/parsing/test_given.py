@@ -97,6 +97,12 @@ def test_features_go_with_the_given_parts_of_speech(nlp):
     assert not errors_in(parse(nlp, read(conllu(upos=odd))).decode())
 
 
+@pytest.mark.parametrize("features", ["Poss=YesPronType=Prs", "Poss", "=|A=="])
+def test_features_that_are_not_pairs_are_kept(features, nlp):
+    data = parse(nlp, read(conllu(feats=[features, *["_"] * 10])))
+    assert column(data, FEATS) == [features, *["_"] * 10]
+
+
 def test_parts_of_speech_go_with_the_given_features(nlp):
     features = ["_"] * len(WORDS)
     features[4] = "Mood=Ind|Number=Sing|Person=3|Tense=Pres|VerbForm=Fin"
