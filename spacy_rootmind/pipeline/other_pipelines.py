@@ -64,6 +64,8 @@ def replace_parser(nlp: Language, source: str | Path | Language) -> RootMST:
     if old:
         nlp.remove_pipe(old)
     _add(nlp, taken, name, old or name, place)
+    # spaCy disables what has the name of a component that was removed while disabled.
+    nlp.enable_pipe(old or name)
     if tagger is not None:
         _repair_tags(nlp, taken, tagger)
     return parser

@@ -490,6 +490,9 @@ def test_heads_are_kept_and_lines_are_sentences(web_pipeline, run, tmp_path):
     text.write_text("It rained. She slept.\nHe sat.\n", encoding="utf8")
     result = run("parse", web_pipeline, text, "--sentences", "lines")
     assert [len(sentence.words) for sentence in sentences_in(result.stdout)] == [6, 3]
+    marked = text.rename(text.with_suffix(".md"))
+    result = run("parse", web_pipeline, marked, "--sentences", "lines")
+    assert [len(sentence.words) for sentence in sentences_in(result.stdout)] == [6, 3]
 
 
 def test_every_option_has_a_help():
