@@ -3,8 +3,11 @@
 import re
 
 import numpy as np
+import pytest
 import reference
 from reference import FloatArray, IntArray
+
+from spacy_rootmind import NoTreeError, decode_kbest, is_projective, is_tree, tree_score
 
 
 def assert_best(
@@ -40,6 +43,51 @@ def greedy_heads(scores: FloatArray) -> IntArray:
     heads = reference.clean(scores).argmax(axis=1)
     heads[0] = -1
     return heads
+
+
+def check_structure(
+    scores: FloatArray,
+    heads: IntArray,
+    totals: FloatArray,
+    single_root: bool,
+    projective: bool = False,
+) -> None:
+    """Assert what holds of any k best: distinct possible trees by falling score, scored right."""
+    assert isinstance(heads, np.ndarray)
+    assert isinstance(totals, np.ndarray)
+    assert (heads.dtype, totals.dtype) == (np.int32, np.float64)
+    assert heads.shape == (len(totals), len(scores))
+    assert len(totals) > 0
+    assert is_tree(heads, single_root=single_root).all(), (scores, heads)
+    assert not projective or is_projective(heads).all(), (scores, heads)
+    assert len(np.unique(heads, axis=0)) == len(heads), (scores, heads)
+    assert np.isfinite(totals).all(), (scores, totals)
+    assert (np.diff(totals) <= 0).all(), (scores, totals)
+    again = tree_score(np.broadcast_to(scores, (len(heads), *scores.shape)), heads)
+    assert totals.tolist() == again.tolist(), (scores, heads)
+    for total, tree in zip(totals[:3], heads, strict=False):
+        assert total == tree_score(scores, tree), (scores, heads)
+
+
+def check_kbest(
+    scores: FloatArray, k: int, expected: list[IntArray] | IntArray, note: str = "", **kind: bool
+) -> None:
+    """Assert that the scores are those of `expected`: the k best trees, or all, or none."""
+    if len(expected) == 0:
+        with pytest.raises(NoTreeError):
+            decode_kbest(scores, k, **kind)
+        return
+    heads, totals = decode_kbest(scores, k, **kind)
+    context = (note, scores, k, kind)
+    check_structure(scores, heads, totals, **kind)
+    assert len(heads) == len(expected), context
+    if reference.sums_are_exact(scores):
+        right = [reference.tree_score(scores, tree) for tree in expected]
+        assert totals.tolist() == right, context
+        return
+    for i, (tree, right) in enumerate(zip(heads, expected, strict=True)):
+        gap, allowed = reference.score_gap(scores, right, tree), reference.tolerance(scores, right)
+        assert abs(gap) <= allowed, (*context, i, gap, allowed, heads, expected)
 
 
 def result_of(trees: object, name: str) -> object:

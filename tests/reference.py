@@ -294,20 +294,6 @@ def best_contracted(scores: FloatArray, single_root: bool) -> NDArray[np.int32] 
     return best
 
 
-def best_integer_single_root(scores: FloatArray) -> NDArray[np.int32] | None:
-    """Return a best single-root tree of integers: lower all root arcs by more than a tree can gain.
-
-    Exact, because integers of this size are exact in float64; with other scores this loses digits.
-    """
-    cleaned = clean(scores)
-    finite = cleaned[np.isfinite(cleaned)]
-    if len(scores) > 1 and (finite.size == 0 or (finite != np.round(finite)).any()):
-        return None if finite.size == 0 else best_contracted(scores, True)
-    cleaned[:, 0] -= 1 + len(scores) * np.ptp(finite) if finite.size else 0
-    tree = chu_liu_edmonds(cleaned)
-    return tree if tree is not None and is_tree(tree, True) else None
-
-
 # The k best trees by partition
 
 

@@ -105,25 +105,32 @@ def constrained_log_partition(scores: FloatArray, partial: IntArray) -> Decimal 
 
 
 def cross_entropy(
-    scores: FloatArray, single_root: bool, others: FloatArray, other_single_root: bool
+    scores: FloatArray,
+    others: FloatArray,
+    single_root: bool,
+    other_single_root: bool | None = None,
+    *,
+    projective: bool = False,
 ) -> tuple[Decimal, Decimal]:
     """Return cross entropy and Kullback-Leibler divergence of two distributions, by enumeration.
 
     Both must have trees. Infinite where some tree of the first is none of the second.
     """
-    first = enumerated(scores, single_root)
-    second = enumerated(others, other_single_root)
+    if other_single_root is None:
+        other_single_root = single_root
+    trees, probabilities = _probabilities(scores, single_root, projective)
+    find = enumerated_projective if projective else enumerated
+    first, second = find(scores, single_root), find(others, other_single_root)
     mean, divergence = Decimal(0), Decimal(0)
     with localcontext(wide_context(DIGITS)):
-        for heads in reference.enumerate_trees(len(scores) - 1, single_root):
-            own = first.log_prob(scores, heads)
+        for heads, probability in zip(trees, probabilities, strict=True):
+            own, other = first.log_prob(scores, heads), second.log_prob(others, heads)
             if own.is_infinite():
                 continue
-            other = second.log_prob(others, heads)
             if other.is_infinite() or not reference.is_tree(heads, other_single_root):
                 return Decimal("Infinity"), Decimal("Infinity")
-            mean -= own.exp() * other
-            divergence += own.exp() * (own - other)
+            mean -= probability * other
+            divergence += probability * (own - other)
         return mean, divergence
 
 
@@ -183,9 +190,10 @@ def _sums(values: FloatArray, trees: NDArray[np.int32]) -> NDArray[np.object_]:
     return exact[np.arange(1, len(values)), trees[:, 1:]].sum(axis=1) + Decimal(0)
 
 
-def single_root_log_prob(scores: FloatArray) -> Decimal | None:
+def single_root_log_prob(scores: FloatArray, *, projective: bool = False) -> Decimal | None:
     """Return the log probability of a single root among all trees, or None without a tree."""
-    every, single = enumerated(scores, False), enumerated(scores, True)
+    find = enumerated_projective if projective else enumerated
+    every, single = find(scores, False), find(scores, True)
     if every is None:
         return None
     if single is None:

@@ -207,13 +207,6 @@ def test_decode_every_algorithm_matches_oracles(family, options):
     check_solved(family, sizes, options)
 
 
-@pytest.mark.slow
-@each_options
-@each_family
-def test_decode_every_algorithm_matches_oracles_on_many(family, options):
-    check_solved(family, ((2, 51), (3, 301), (4, 301), (5, 301), (6, 31), (13, 11)), options)
-
-
 @settings(PROPERTY, max_examples=200)
 @given(entry_matrices(), st.one_of(st.sampled_from(OPTIONS), st.sampled_from(PROJECTIVE)))
 def test_decode_every_algorithm_matches_enumeration_on_entries(scores, options):
@@ -243,16 +236,6 @@ def test_decode_finds_planted_optimum_of_many_words(options):
         np.testing.assert_array_equal(decode(scores, **options), planted)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("options", fast_options(), ids=name_of)
-@pytest.mark.parametrize("family", ["integer_ties", "zeros"])
-def test_decode_matches_integer_oracle_at_200(family, options):
-    single_root = options["single_root"]
-    scores = FAMILIES[family](rng_for(family, 200), 200, np.float32)
-    oracle = reference.best_integer_single_root if single_root else reference.chu_liu_edmonds
-    assert_best(scores, decode(scores, **options), oracle(scores), single_root, exact=True)
-
-
 @pytest.mark.one_each("family")
 @each_family
 @each_root
@@ -263,37 +246,6 @@ def test_decode_algorithms_agree_at_40(family, single_root):
     for options in OPTIONS:
         if options["single_root"] == single_root:
             check(family, scores, decode(scores, **options), best, options)
-
-
-@pytest.mark.parametrize("family", ["gaussian", "trained_like", "nested_pairs", "all_prefer_root"])
-@pytest.mark.parametrize("algorithm", [*REWEIGHTING, "preselection", "naive"])
-def test_decode_reductions_agree_with_gabow_tarjan_at_300(family, algorithm):
-    scores = FAMILIES[family](rng_for("agree", family), 300, np.float32)
-    best = decode(scores, arcmax=False)
-    arcmax = "inside" if algorithm in ("naive", "preselection") else False
-    options = {"single_root": True, "algorithm": algorithm, "arcmax": arcmax}
-    check(family, scores, decode(scores, **options), best, options)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", ["trained_like", "all_prefer_root", "gaussian"])
-@each_reduction
-def test_decode_slow_reductions_agree_with_gabow_tarjan_at_150(family, algorithm):
-    scores = FAMILIES[family](rng_for("agree", family), 150, np.float64)
-    best = decode(scores, arcmax=False)
-    for arcmax in (True, False, "inside"):
-        options = {"single_root": True, "algorithm": algorithm, "arcmax": arcmax}
-        check(family, scores, decode(scores, **options), best, options)
-
-
-@pytest.mark.parametrize(
-    "family", ["gaussian", "nested_cycles", "nested_pairs", "one_long_cycle", "all_prefer_root"]
-)
-def test_decode_chu_liu_edmonds_agrees_with_tarjan_at_300(family):
-    scores = FAMILIES[family](rng_for("agree", family), 300, np.float64)
-    best = decode(scores, single_root=False, algorithm="tarjan")
-    options = {"single_root": False, "algorithm": "chu_liu_edmonds", "arcmax": False}
-    check(family, scores, decode(scores, **options), best, options)
 
 
 @pytest.mark.parametrize("options", exact_options() + PROJECTIVE, ids=name_of)
@@ -602,14 +554,6 @@ def test_decode_projective_matches_enumeration(family, options):
 @pytest.mark.parametrize("options", PROJECTIVE, ids=name_of)
 def test_decode_projective_matches_oracle_of_blocks(family, options):
     check_solved(family, ((8, 3), (13, 1), (22, 1)), options)
-
-
-@pytest.mark.slow
-@each_family
-@pytest.mark.parametrize("options", PROJECTIVE, ids=name_of)
-def test_decode_projective_matches_oracles_on_many(family, options):
-    sizes = ((2, 100), (3, 1000), (4, 1000), (5, 1000), (6, 500), (11, 50), (21, 20), (45, 2))
-    check_solved(family, sizes, options)
 
 
 @pytest.mark.one_each("n")

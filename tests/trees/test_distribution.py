@@ -1,49 +1,53 @@
-"""`TreeDistribution` and its functions against enumeration and determinants, on all kinds of input.
+"""Queries about the trees of a sentence: families of scores × kinds of trees × queries × oracle.
 
-One contract: log partition, marginals, entropy and log probabilities of the same scores, from the
-object and from the functions that are one line of it, which agree to the last digit. What holds of
-single results by themselves is in test_distribution_structure.py.
+The oracle is enumeration in decimal arithmetic, and for more words the matrix-tree theorem. Object
+and functions, which are one line of it, agree to the last digit. What enumeration cannot show is in
+test_distribution_structure.py, what the object costs in test_distribution_queries.py.
 """
 
 import itertools
 import math
-from decimal import Decimal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
 
 import numpy as np
 import pytest
 import reference
 import reference_probabilities as oracle
-from checks import result_of
+from checks import assert_best, check_kbest, result_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from probability_cases import (
     CLOSED,
     ESCAPES,
+    MOST_BELOW,
+    SCALES,
+    WILD,
     assert_marginals,
     assert_near,
-    call_or_refusal,
+    below_best,
     each_closed,
-    each_scale,
     entropy_tolerance,
-    family_cases,
     log_partition_tolerance,
     log_prob_tolerance,
     marginal_tolerance,
     may_fail,
     scaled,
+    spread,
     without_tree,
 )
 from reference import FloatArray, IntArray
 from reference_probabilities import Distribution
+from reference_sampling import tree_law
 from strategies import (
+    DTYPES,
     FAMILIES,
     PROPERTY,
     each_dtype,
-    each_family,
     each_kind,
     each_root,
     entry_matrices,
-    family_matrices,
     finish,
     rng_for,
 )
@@ -52,11 +56,11 @@ from spacy_rootmind import (
     NoTreeError,
     TreeDistribution,
     arc_marginals,
+    decode,
     decode_kbest,
     entropy,
     log_partition,
     tree_log_prob,
-    tree_score,
 )
 
 INF = np.inf
@@ -73,19 +77,6 @@ FUNCTIONS = {
     "marginals": arc_marginals,
     "entropy": entropy,
 }
-
-
-def ask(name: str, scores: FloatArray, right: Distribution, **options: object) -> object:
-    """Ask object and function; assert that they agree. None where both refuse, and may."""
-    from_function = call_or_refusal(FUNCTIONS[name], scores, right, **options)
-    if from_function is None:
-        with pytest.raises(ArithmeticError):
-            result_of(TreeDistribution(scores, **options), name)
-        return None
-    from_object = result_of(TreeDistribution(scores, **options), name)
-    assert type(from_object) is type(from_function)
-    assert from_object.tobytes() == from_function.tobytes()
-    return from_function
 
 
 def check_refusal(scores: FloatArray, kind: dict) -> None:
@@ -112,132 +103,286 @@ def check_refusal(scores: FloatArray, kind: dict) -> None:
             query()
 
 
-def check_log_probs(scores: FloatArray, trees: IntArray, kind: dict, right: Distribution) -> None:
-    """Assert the log probabilities of trees, asked for one by one and all together."""
-    distribution = TreeDistribution(scores, **kind)
-    together = distribution.log_prob(trees)
-    repeated = np.broadcast_to(scores, (len(trees), *scores.shape))
-    batched = tree_log_prob(repeated, trees, **kind)
+# Queries: each asserts what it finds against the distribution that is right
+
+
+@dataclass(frozen=True)
+class Case:
+    """Scores and a kind of trees, their right distribution, and numbers to ask for."""
+
+    scores: FloatArray
+    kind: dict[str, bool]
+    right: Distribution
+    # Scores of another distribution over sentences of this length, which may forbid any tree.
+    others: FloatArray
+
+    @cached_property
+    def trees(self) -> TreeDistribution:
+        return TreeDistribution(self.scores, **self.kind)
+
+    @cached_property
+    def below(self) -> float:
+        return below_best(self.scores, self.right)
+
+    @cached_property
+    def values(self) -> FloatArray:
+        return rng_for("values", len(self.scores)).standard_normal((2, *self.scores.shape))
+
+    def ask(self, name: str) -> object:
+        """Ask object and function, which agree."""
+        found = FUNCTIONS[name](self.scores, **self.kind)
+        again = result_of(self.trees, name)
+        assert type(again) is type(found)
+        assert again.tobytes() == found.tobytes()
+        return found
+
+
+def check_log_partition(case: Case) -> None:
+    tolerance = log_partition_tolerance(case.scores, case.right)
+    assert_near(case.ask("log_partition"), case.right.log_partition, tolerance, case)
+
+
+def check_marginals(case: Case) -> None:
+    P = case.ask("marginals")
+    assert_marginals(P, np.isfinite(reference.clean(case.scores)), case.kind["single_root"])
+    error = np.abs(P - case.right.marginals).max()
+    assert error <= marginal_tolerance(case.scores, case.right), (error, case, P)
+
+
+def check_entropy(case: Case) -> None:
+    nats = case.ask("entropy")
+    assert_near(nats, case.right.entropy, entropy_tolerance(case.scores, case.right), case)
+    most = math.log(reference.count_trees(len(case.scores) - 1, case.kind["single_root"]))
+    assert 0 <= nats <= most + 1e-12
+
+
+def check_log_probs(case: Case, trees: IntArray | None = None) -> None:
+    """Of trees one by one and all together: the best, and a few others."""
+    if trees is None:
+        n = len(case.scores) - 1
+        every = reference.enumerate_trees(n, case.kind["single_root"])
+        others = every[rng_for("some trees", n).integers(0, len(every), size=5)]
+        trees = np.concatenate([reference.k_best_enumerated(case.scores, 6, **case.kind), others])
+    together = case.trees.log_prob(trees)
+    repeated = np.broadcast_to(case.scores, (len(trees), *case.scores.shape))
+    batched = tree_log_prob(repeated, trees, **case.kind)
     for found in (together, batched):
         assert (found.dtype, found.shape) == (np.float64, (len(trees),))
     assert together.tobytes() == batched.tobytes()
     for tree, got in zip(trees, together, strict=True):
-        expected = right.log_prob(scores, tree)
-        if expected.is_infinite():
-            assert got == -INF, (scores, tree)
+        expected = case.right.log_prob(case.scores, tree)
+        crosses = case.kind["projective"] and not reference.is_projective(tree)
+        if expected.is_infinite() or crosses:
+            assert got == -INF, (case, tree)
         else:
-            tolerance = log_prob_tolerance(scores, tree, right)
-            assert_near(got, expected, tolerance, scores, tree, kind)
-    assert distribution.log_prob(trees[-1]) == together[-1]
-    assert tree_log_prob(scores, trees[-1], **kind) == together[-1]
+            tolerance = log_prob_tolerance(case.scores, tree, case.right)
+            assert_near(got, expected, tolerance, case, tree)
+        assert case.trees.log_prob(tree) == got
+        assert tree_log_prob(case.scores, tree, **case.kind) == got
+    heads, log_probs = case.trees.k_best(7)
+    assert log_probs.tobytes() == case.trees.log_prob(heads).tobytes()
 
 
-def some_trees(scores: FloatArray, kind: dict) -> IntArray:
-    """Return the best trees, and a few others."""
-    n = len(scores) - 1
-    rng = rng_for("some trees", n, kind)
-    find = reference.enumerate_projective_trees if kind["projective"] else reference.enumerate_trees
-    trees = find(n, kind["single_root"])
-    others = trees[rng.integers(0, len(trees), size=5)]
-    return np.concatenate([reference.k_best_enumerated(scores, 6, **kind), others])
+def check_mode(case: Case) -> None:
+    best = reference.best_enumerated(case.scores, **case.kind)
+    assert_best(case.scores, case.trees.mode, best, case.kind["single_root"])
+    np.testing.assert_array_equal(case.trees.mode, decode(case.scores, **case.kind))
 
 
-def check(
-    scores: FloatArray,
-    kind: dict,
-    right: Distribution | None,
-    trees: IntArray | None = None,
-) -> bool:
-    """Assert all four results, or that there is no tree; tell whether there is one."""
+def check_k_best(case: Case) -> None:
+    expected = reference.k_best_enumerated(case.scores, 10**6, **case.kind)
+    for k in (1, 7, 10**6):
+        check_kbest(case.scores, k, expected[:k], **case.kind)
+
+
+def check_single_root(case: Case) -> None:
+    right = oracle.single_root_log_prob(case.scores, projective=case.kind["projective"])
+    got = case.trees.single_root_log_prob
+    if right.is_infinite():
+        assert got == -INF
+    else:
+        assert_near(got, right, 1e-12 * max(1.0, spread(case.scores) / 100), case)
+        assert got <= 0
+
+
+def check_divergence(case: Case) -> None:
+    other = right_of(case.others, **case.kind)
+    if other is None:
+        return
+    against = TreeDistribution(case.others, **case.kind)
+    mean, divergence = oracle.cross_entropy(case.scores, case.others, **case.kind)
+    tolerance = 1e-12 * max(1.0, spread(case.scores) + spread(case.others))
+    for query, right in ((case.trees.cross_entropy, mean), (case.trees.kl_divergence, divergence)):
+        got = query(against)
+        assert got >= 0
+        if right.is_infinite():
+            assert got == INF
+        else:
+            assert_near(got, right, tolerance, case)
+
+
+def check_expectation(case: Case) -> None:
+    for size in (1e-3, 1.0, 1e6):
+        values = size * case.values[0]
+        right = oracle.expectation(case.scores, values=values, **case.kind)
+        relative = max(1e-12, reference.EPS * case.below)
+        assert_near(case.trees.expectation(values), right, relative * len(values) * 4 * size, case)
+
+
+def check_second_order(case: Case) -> None:
+    """Covariance, variance, second moment, and the gradient of an expectation."""
+    values, other = 1e6 * case.values[0], 1e-3 * case.values[1] + 3
+    n = len(values) - 1
+    # Marginals themselves lose what lies between the scores of a word.
+    relative = max(1e-13, reference.EPS * case.below)
+    size = np.ptp(values) * n
+    tolerance = relative * size * np.ptp(other) * n + 1e-300
+    covariance = partial(oracle.covariance, case.scores, **case.kind)
+    means = [oracle.expectation(case.scores, values=of, **case.kind) for of in (values, other)]
+    got, right = case.trees.covariance(values, other), covariance(values=values, other=other)
+    assert abs(float(got) - float(right)) <= tolerance
+    largest = np.abs(values).max() * np.abs(other).max() * n * n
+    moment = case.trees.second_moment(values, other)
+    expected = float(right + means[0] * means[1])
+    assert moment == pytest.approx(expected, abs=tolerance + 1e-13 * largest)
+    gradient = oracle.arc_covariances(case.scores, values=values, **case.kind)
+    got = case.trees.expectation_gradient(values)
+    np.testing.assert_allclose(got, gradient, rtol=0, atol=relative * size)
+    variance = case.trees.covariance(values)
+    assert variance >= 0
+    right = float(covariance(values=values, other=values))
+    assert variance == pytest.approx(right, abs=relative * size**2)
+
+
+def check_entropy_gradient(case: Case) -> None:
+    got = case.trees.entropy_gradient()
+    assert (got.shape, got.dtype) == (case.scores.shape, np.float64)
+    right = -oracle.arc_covariances(case.scores, values=case.scores, **case.kind)
+    np.testing.assert_allclose(got, right, rtol=0, atol=1e-12 * max(1.0, case.below) ** 2)
+
+
+def check_distinct_samples(case: Case) -> None:
+    """More trees than there are: each of them once."""
+    law = tree_law(case.scores, **case.kind)
+    k = len(law) + 3
+    heads, log_probs = case.trees.sample(k, replace=False, seed=k)
+    assert sorted(law.check(heads, log_probs).tolist()) == list(range(len(law)))
+
+
+FIRST_ORDER = (check_log_partition, check_marginals, check_entropy, check_log_probs)
+QUERIES = (
+    *FIRST_ORDER,
+    *(check_mode, check_k_best, check_single_root, check_divergence, check_expectation),
+    *(check_second_order, check_entropy_gradient, check_distinct_samples),
+)
+# Queries of the order of trees alone, which is right whatever the sums.
+ORDER = (check_mode, check_k_best)
+
+
+def right_of(scores: FloatArray, single_root: bool, projective: bool) -> Distribution | None:
+    """Find the right distribution by enumeration, or None where there is no tree."""
+    find = oracle.enumerated_projective if projective else oracle.enumerated
+    return find(scores, single_root)
+
+
+def check(scores: FloatArray, kind: dict, queries=FIRST_ORDER, others=None) -> bool:
+    """Assert the results of queries, or that there is no tree; tell whether there is one."""
+    right = right_of(scores, **kind)
     if right is None:
         check_refusal(scores, kind)
         return False
-    log_z = ask("log_partition", scores, right, **kind)
-    if log_z is not None:
-        tolerance = log_partition_tolerance(scores, right)
-        assert_near(log_z, right.log_partition, tolerance, scores, kind)
-    P = ask("marginals", scores, right, **kind)
-    if P is not None:
-        assert_marginals(P, np.isfinite(reference.clean(scores)), kind["single_root"])
-        error = np.abs(P - right.marginals).max()
-        assert error <= marginal_tolerance(scores, right), (error, scores, P, right.marginals)
-    nats = ask("entropy", scores, right, **kind)
-    if nats is not None:
-        assert_near(nats, right.entropy, entropy_tolerance(scores, right), scores, kind)
-        most = math.log(reference.count_trees(len(scores) - 1, kind["single_root"]))
-        assert 0 <= nats <= most + 1e-12
-    if not may_fail(scores, right):
-        chosen = some_trees(scores, kind) if trees is None else trees
-        check_log_probs(scores, chosen, kind, right)
+    case = Case(scores, kind, right, scores if others is None else others)
+    for query in queries:
+        try:
+            query(case)
+        except ArithmeticError:
+            wild = may_fail(scores, right) or (others is not None and spread(others) > MOST_BELOW)
+            assert wild, f"refused scores that it can do: {case}"
+            assert query not in ORDER
     return True
 
 
 def check_enumerated(scores: FloatArray, single_root: bool, projective: bool = False) -> bool:
-    find = oracle.enumerated_projective if projective else oracle.enumerated
-    kind = {"single_root": single_root, "projective": projective}
-    return check(scores, kind, find(scores, single_root))
+    return check(scores, {"single_root": single_root, "projective": projective})
 
 
 def check_by_determinant(scores: FloatArray, single_root: bool) -> None:
+    kind = {"single_root": single_root, "projective": False}
     right = oracle.by_determinant(scores, single_root)
-    trees = None if right is None else decode_kbest(scores, 4, single_root=single_root)[0]
-    check(scores, {"single_root": single_root, "projective": False}, right, trees)
+    if right is None:
+        check_refusal(scores, kind)
+        return
+    case = Case(scores, kind, right, scores)
+    for query in FIRST_ORDER[:3]:
+        query(case)
+    check_log_probs(case, decode_kbest(scores, 4, single_root=single_root)[0])
 
 
-# Against enumeration
+# The grid
 
 
-@pytest.mark.one_each("family", "single_root", "projective")
+def of_family(family: str) -> Iterator[FloatArray]:
+    for i, n in enumerate((0, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4)):
+        dtype = DTYPES[i % 2]
+        yield FAMILIES[family](rng_for("grid", family, i), n, dtype)
+
+
+def of_scale(scale: float) -> Iterator[FloatArray]:
+    for i, (n, holes) in enumerate(itertools.product((1, 2, 3, 4), (0.0, 0.3, 0.6))):
+        rng, dtype = rng_for("grid", scale, i), DTYPES[i // 2 % 2]
+        yield scaled(rng, n, scale, dtype, holes=holes, tree=i % 4 > 0)
+
+
+def of_closed(closed: str, escape: float) -> Iterator[FloatArray]:
+    for n in (2, 3, 3, 4):
+        yield CLOSED[closed](rng_for("grid", closed, escape, n), n, escape)
+
+
+def of_one_root() -> Iterator[FloatArray]:
+    """Only one word can hang from ROOT, so that it is found within the elimination."""
+    for n in (2, 3, 4):
+        for root in range(1, n + 1):
+            scores = scaled(rng_for("grid root", n, root), n, 2.0)
+            scores[root, 1:] = -INF
+            yield scores
+
+
+INPUTS = {
+    "one root": of_one_root,
+    **{family: partial(of_family, family) for family in sorted(FAMILIES)},
+    **{f"scale {scale:g}": partial(of_scale, scale) for scale in SCALES},
+    **{
+        f"{closed} {escape:g}": partial(of_closed, closed, escape)
+        for closed in sorted(CLOSED)
+        for escape in FAST_ESCAPES
+    },
+}
+
+
+@pytest.mark.one_each("inputs", "query")
 @each_kind
-@each_dtype
-@each_family
-def test_distribution_matches_enumeration(family, dtype, options):
-    counts = {0: 1, 1: 2, 2: 8, 3: 8, 4: 4, 5: 1}
-    trees = sum(check_enumerated(s, **options) for s in family_cases(family, dtype, counts))
-    assert trees >= (8 if "forbidden" in family else 20)
+@pytest.mark.parametrize(
+    ("inputs", "query"),
+    [
+        pytest.param(inputs, query, id=f"{inputs}-{query.__name__.removeprefix('check_')}")
+        for inputs, query in itertools.product(INPUTS, QUERIES)
+        if inputs not in WILD or query in (*FIRST_ORDER, *ORDER)
+    ],
+)
+def test_query_matches_enumeration(inputs, query, options):
+    matrices = list(INPUTS[inputs]())
+    n_trees = 0
+    for i, scores in enumerate(matrices):
+        # The next one of as many words, or the first.
+        others = next(
+            (one for one in matrices[i + 1 :] if len(one) == len(scores)),
+            next(one for one in matrices if len(one) == len(scores)),
+        )
+        n_trees += check(scores, options, [query], others)
+    assert n_trees >= 2
 
 
-@pytest.mark.slow
-@each_root
-@each_dtype
-@each_family
-def test_distribution_matches_enumeration_on_many(family, dtype, single_root):
-    for scores in family_cases(family, dtype, {2: 50, 3: 100, 4: 100, 5: 50, 6: 4}, "many"):
-        check_enumerated(scores, single_root)
-
-
-@pytest.mark.one_each("scale", "single_root", "projective")
-@each_kind
-@each_dtype
-@each_scale
-def test_distribution_is_exact_at_all_scales(scale, dtype, options):
-    rng = rng_for("scales", scale, dtype.__name__)
-    for n in (1, 2, 3, 4):
-        for holes in (0.0, 0.3, 0.6):
-            found = check_enumerated(scaled(rng, n, scale, dtype, holes=holes), **options)
-            assert found or options["projective"]
-            check_enumerated(scaled(rng, n, scale, dtype, holes=holes, tree=False), **options)
-
-
-@pytest.mark.slow
-@each_root
-@each_dtype
-@each_scale
-def test_distribution_is_exact_at_all_scales_on_many(scale, dtype, single_root):
-    rng = rng_for("scales many", scale, dtype.__name__)
-    for n, holes in itertools.product((2, 3, 4, 5), (0.0, 0.2, 0.4, 0.6, 0.8)):
-        for _ in range(30):
-            check_enumerated(scaled(rng, n, scale, dtype, holes=holes), single_root)
-
-
-@pytest.mark.one_each("closed", "escape", "projective")
-@each_kind
-@each_closed
-@each_escape
-def test_distribution_is_exact_on_closed_cycles(escape, closed, options):
-    rng = rng_for("closed", closed, escape)
-    for n in (2, 3, 4, 5):
-        check_enumerated(CLOSED[closed](rng, n, escape), **options)
+# Special patterns, against enumeration
 
 
 @each_root
@@ -297,12 +442,6 @@ def test_distribution_matches_enumeration_on_entries(scores, single_root, projec
     check_enumerated(scores, single_root, projective)
 
 
-@settings(PROPERTY)
-@given(family_matrices(max_n=4), st.booleans())
-def test_distribution_matches_enumeration_on_drawn_families(case, single_root):
-    check_enumerated(case[1], single_root)
-
-
 # Against determinants
 
 
@@ -321,35 +460,6 @@ def test_distribution_matches_determinant(scale, n, single_root):
 @each_closed
 @pytest.mark.parametrize(("n", "escape"), [(9, 800.0), (16, 50.0)])
 def test_distribution_matches_determinant_on_closed_cycles(n, escape, closed, single_root):
-    scores = CLOSED[closed](rng_for("determinant closed", closed, n), n, escape)
-    check_by_determinant(scores, single_root)
-
-
-@each_root
-@pytest.mark.parametrize(
-    "family", ["nested_pairs", "trained_like", "one_long_cycle", "forbidden_around_tree"]
-)
-def test_distribution_matches_determinant_on_families(family, single_root):
-    for n, dtype in ((10, np.float32), (25, np.float64)):
-        scores = FAMILIES[family](rng_for("determinant", family, n), n, dtype)
-        check_by_determinant(scores, single_root)
-
-
-@pytest.mark.slow
-@each_root
-@pytest.mark.parametrize("n", [20, 40])
-@pytest.mark.parametrize("scale", [0.001, 1.0, 30.0, 100.0, 300.0])
-def test_distribution_matches_determinant_on_many(scale, n, single_root):
-    for holes in (0.0, 0.5, 0.9):
-        scores = scaled(rng_for("determinant many", n, scale), n, scale, holes=holes)
-        check_by_determinant(scores, single_root)
-
-
-@pytest.mark.slow
-@each_root
-@each_closed
-@pytest.mark.parametrize(("n", "escape"), [(8, 2000.0), (12, 745.0), (32, 200.0)])
-def test_distribution_matches_determinant_on_many_closed_cycles(n, escape, closed, single_root):
     scores = CLOSED[closed](rng_for("determinant closed", closed, n), n, escape)
     check_by_determinant(scores, single_root)
 
@@ -400,27 +510,6 @@ def test_distribution_of_one_word(score, dtype, single_root):
     assert arc_marginals(scores, single_root=single_root).tolist() == [[0, 0], [1, 0]]
     assert entropy(scores, single_root=single_root) == 0
     assert TreeDistribution(scores, single_root=single_root).single_root_log_prob == 0
-
-
-@each_root
-@pytest.mark.parametrize("n", [1, 2, 5, 30, 100])
-def test_distribution_of_the_only_tree(n, single_root):
-    rng = rng_for("only tree", n)
-    tree = reference.random_heads(rng, n, True)
-    scores = np.full((n + 1, n + 1), -INF)
-    scores[np.arange(1, n + 1), tree[1:]] = 100 * rng.standard_normal(n)
-    certain = np.zeros((n + 1, n + 1))
-    certain[np.arange(1, n + 1), tree[1:]] = 1
-    score = Decimal(float(tree_score(scores, tree)))
-    tolerance = 1e-13 * np.abs(scores[np.isfinite(scores)]).sum()
-    assert_near(log_partition(scores, single_root=single_root), score, tolerance)
-    P = arc_marginals(scores, single_root=single_root)
-    assert_marginals(P, np.isfinite(reference.clean(scores)), single_root)
-    np.testing.assert_allclose(P, certain, rtol=0, atol=1e-12)
-    nats = entropy(scores, single_root=single_root)
-    assert isinstance(nats, np.float64)
-    assert 0 <= nats <= 1e-12
-    assert abs(tree_log_prob(scores, tree, single_root=single_root)) <= 1e-12
 
 
 @pytest.mark.parametrize("name", sorted(without_tree()))

@@ -8,22 +8,18 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-import reference
 import reference_probabilities as oracle
 from checks import result_of
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from probability_cases import (
-    CLOSED,
-    each_scale,
     family_cases,
     finish,
     scaled,
+    spread,
     tame_batch,
     without_tree,
 )
 from reference import FloatArray
-from strategies import FAMILIES, PROPERTY, each_dtype, each_root, entry_matrices, pad_batch, rng_for
+from strategies import FAMILIES, each_root, pad_batch, rng_for
 
 from spacy_rootmind import (
     NoTreeError,
@@ -40,14 +36,6 @@ from spacy_rootmind.kernel import query_batch
 INF = np.inf
 
 each_kinds = pytest.mark.parametrize("kinds", list(itertools.product([True, False], repeat=2)))
-
-
-def spread(scores: FloatArray) -> float:
-    """Return the sum over words of the differences among their finite scores."""
-    inside = reference.clean(scores)[1:]
-    highest = inside.max(axis=1, initial=-INF)
-    lowest = np.where(np.isfinite(inside), inside, INF).min(axis=1, initial=INF)
-    return float((highest - lowest)[np.isfinite(lowest)].sum())
 
 
 def has_tree(scores: FloatArray, single_root: bool) -> bool:
@@ -68,7 +56,7 @@ def check_pair(first: FloatArray, second: FloatArray, kinds: tuple[bool, bool]) 
     """Assert cross entropy and divergence of two distributions; tell whether they are infinite."""
     own = TreeDistribution(first, single_root=kinds[0])
     other = TreeDistribution(second, single_root=kinds[1])
-    mean, divergence = oracle.cross_entropy(first, kinds[0], second, kinds[1])
+    mean, divergence = oracle.cross_entropy(first, second, *kinds)
     tolerance = 1e-12 * max(1.0, spread(first) + spread(second))
     assert_close(own.cross_entropy(other), mean, tolerance, first, second, kinds)
     assert_close(own.kl_divergence(other), divergence, tolerance, first, second, kinds)
@@ -78,20 +66,6 @@ def check_pair(first: FloatArray, second: FloatArray, kinds: tuple[bool, bool]) 
 
 
 # Cross entropy and divergence
-
-
-@pytest.mark.one_each("scale", "kinds")
-@each_kinds
-@each_dtype
-@each_scale
-def test_divergence_is_exact_at_all_scales(scale, dtype, kinds):
-    rng = rng_for("divergence", scale, dtype.__name__)
-    for n in (1, 2, 3, 4):
-        first, second = scaled(rng, n, scale, dtype), scaled(rng, n, scale, dtype)
-        near = first + scaled(rng, n, 1e-3 * scale, dtype)
-        for other in (second, near):
-            infinite = check_pair(first, other, kinds)
-            assert infinite == (n > 1 and kinds == (False, True))
 
 
 @pytest.mark.one_each("kinds")
@@ -150,26 +124,6 @@ def test_divergence_is_infinite_for_trees_whose_probability_underflows(below, si
     own = TreeDistribution(first, single_root=False)
     assert own.kl_divergence(TreeDistribution(first)) == INF
     assert TreeDistribution(first).kl_divergence(own) == pytest.approx(0, abs=1e-12)
-
-
-@pytest.mark.one_each("closed")
-@each_kinds
-@pytest.mark.parametrize("closed", sorted(CLOSED))
-def test_divergence_is_exact_on_closed_cycles(closed, kinds):
-    rng = rng_for("divergence closed", closed)
-    for n, escape in itertools.product((2, 3, 4), (50.0, 800.0)):
-        first, second = CLOSED[closed](rng, n, escape), CLOSED[closed](rng, n, escape)
-        check_pair(first, second, kinds)
-
-
-@settings(PROPERTY)
-@given(entry_matrices(max_n=3), st.integers(0, 2**32 - 1), st.booleans(), st.booleans())
-def test_divergence_matches_enumeration_on_entries(scores, seed, first, second):
-    other = scaled(np.random.default_rng(seed), len(scores) - 1, 2.0, holes=0.2)
-    if has_tree(scores, first) and has_tree(other, second):
-        check_pair(scores, other, (first, second))
-    if has_tree(scores, second):
-        check_pair(other, scores, (has_tree(other, True), second))
 
 
 @pytest.mark.one_each("family")
@@ -248,21 +202,6 @@ def test_divergence_refuses_other_sentences():
 # Expectations
 
 
-@pytest.mark.one_each("scale")
-@each_root
-@each_dtype
-@each_scale
-def test_expectation_is_exact_at_all_scales(scale, dtype, single_root):
-    rng = rng_for("expectation", scale, dtype.__name__)
-    for n, holes in itertools.product((1, 2, 3, 4, 5), (0.0, 0.4)):
-        scores = scaled(rng, n, scale, dtype, holes=holes)
-        trees = TreeDistribution(scores, single_root=single_root)
-        for size in (1e-3, 1.0, 1e6):
-            values = size * rng.standard_normal(scores.shape)
-            right = oracle.expectation(scores, single_root, values)
-            assert_close(trees.expectation(values), right, 1e-12 * n * size * 4, scores, values)
-
-
 @each_root
 def test_expectation_counts_arcs(single_root):
     scores = scaled(rng_for("counts"), 9, 2.0)
@@ -307,40 +246,6 @@ def test_expectation_refuses_values_of_other_kinds():
 
 
 # A single root among all trees
-
-
-def check_single_root(scores: FloatArray) -> None:
-    right = oracle.single_root_log_prob(scores)
-    for single_root in (True, False):
-        trees = TreeDistribution(scores, single_root=single_root)
-        if right is None:
-            with pytest.raises(NoTreeError):
-                _ = trees.single_root_log_prob
-        else:
-            tolerance = 1e-12 * max(1.0, spread(scores) / 100)
-            assert_close(trees.single_root_log_prob, right, tolerance, scores)
-            assert trees.single_root_log_prob <= 0
-
-
-@pytest.mark.one_each("scale")
-@each_dtype
-@each_scale
-def test_single_root_log_prob_is_exact_at_all_scales(scale, dtype):
-    rng = rng_for("single root", scale, dtype.__name__)
-    for n, holes in itertools.product((1, 2, 3, 4, 5), (0.0, 0.3, 0.6)):
-        check_single_root(scaled(rng, n, scale, dtype, holes=holes, tree=False))
-
-
-@pytest.mark.parametrize("family", ["multi_root", "all_prefer_root", "integer_ties", "forbidden"])
-def test_single_root_log_prob_matches_enumeration(family):
-    for scores in family_cases(family, np.float64, {0: 1, 1: 2, 2: 8, 3: 10, 4: 8, 5: 4}):
-        check_single_root(scores)
-
-
-@pytest.mark.parametrize("closed", sorted(CLOSED))
-def test_single_root_log_prob_is_exact_on_closed_cycles(closed):
-    for n, escape in itertools.product((2, 3, 4), (50.0, 800.0)):
-        check_single_root(CLOSED[closed](rng_for("single root", closed, n), n, escape))
 
 
 @pytest.mark.parametrize("offset", [0.0, 2.0**20, -(2.0**30), 2.0**40])

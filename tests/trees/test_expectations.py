@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import reference
 import reference_probabilities as oracle
-from probability_cases import CLOSED, SCALES, WILD, below_best, family_cases, may_fail, scaled
-from strategies import FAMILIES, each_dtype, each_root, pad_batch, rng_for
+from probability_cases import CLOSED, WILD, below_best, family_cases, scaled
+from strategies import each_dtype, each_root, pad_batch, rng_for
 
 from spacy_rootmind import TreeDistribution
 
@@ -21,112 +21,12 @@ def right_distribution(scores, single_root, projective):
     return find(scores, single_root)
 
 
-def check_covariances(scores, single_root, values, other, *, projective):
-    """Assert covariance, variance, second moment and gradient against enumeration."""
-    kind = {"projective": projective}
-    right = right_distribution(scores, single_root, projective)
-    if right is None:
-        assert projective
-        return
-    trees = TreeDistribution(scores, single_root=single_root, **kind)
-    n = len(scores) - 1
-    # Marginals themselves lose what lies between the scores of a word.
-    relative = max(1e-13, reference.EPS * below_best(scores, right))
-    size = np.ptp(values) * n
-    tolerance = relative * size * np.ptp(other) * n + 1e-300
-    args = (scores, single_root)
-    got = trees.covariance(values, other)
-    assert abs(float(got) - float(oracle.covariance(*args, values, other, **kind))) <= tolerance
-    moment = oracle.covariance(*args, values, other, **kind) + oracle.expectation(
-        *args, values, **kind
-    ) * oracle.expectation(*args, other, **kind)
-    largest = np.abs(values).max() * np.abs(other).max() * n * n
-    assert trees.second_moment(values, other) == pytest.approx(
-        float(moment), abs=tolerance + 1e-13 * largest
-    )
-    gradient = trees.expectation_gradient(values)
-    expected = oracle.arc_covariances(*args, values, **kind)
-    np.testing.assert_allclose(gradient, expected, rtol=0, atol=relative * size)
-    variance = trees.covariance(values)
-    assert variance >= 0
-    assert variance == pytest.approx(
-        float(oracle.covariance(*args, values, values, **kind)), abs=relative * size**2
-    )
-
-
 def entropy_gradient(scores, single_root, projective=False):
     """Return minus the covariances of arcs with scores, by enumeration."""
     return -oracle.arc_covariances(scores, single_root, scores, projective=projective)
 
 
-def check_entropy_gradient(scores, single_root, projective):
-    right = right_distribution(scores, single_root, projective)
-    if right is None:
-        return
-    trees = TreeDistribution(scores, single_root=single_root, projective=projective)
-    try:
-        got = trees.entropy_gradient()
-    except ArithmeticError:
-        assert may_fail(scores, right), scores
-        return
-    assert got.shape == scores.shape
-    assert got.dtype == np.float64
-    tolerance = 1e-12 * max(1.0, below_best(scores, right)) ** 2
-    expected = entropy_gradient(scores, single_root, projective)
-    np.testing.assert_allclose(got, expected, rtol=0, atol=tolerance)
-
-
 # Against enumeration
-
-
-@pytest.mark.one_each("scale", "projective")
-@each_kind
-@each_root
-@each_dtype
-@pytest.mark.parametrize("scale", SCALES)
-def test_covariance_is_exact_at_all_scales(scale, dtype, single_root, projective):
-    rng = rng_for("covariance", scale, dtype.__name__)
-    for n, holes in itertools.product((1, 2, 3, 4), (0.0, 0.4)):
-        scores = scaled(rng, n, scale, dtype, holes=holes)
-        values, other = rng.standard_normal((2, n + 1, n + 1))
-        check_covariances(
-            scores, single_root, 1e6 * values, 1e-3 * other + 3, projective=projective
-        )
-
-
-@pytest.mark.one_each("closed", "single_root", "projective")
-@each_kind
-@each_root
-@pytest.mark.parametrize("closed", sorted(CLOSED))
-@pytest.mark.parametrize("escape", [5.0, 50.0, 400.0, 800.0, 2000.0])
-def test_covariance_is_exact_on_closed_cycles(closed, escape, single_root, projective):
-    rng = rng_for("covariance closed", closed, escape)
-    for n in (2, 3, 4):
-        scores = CLOSED[closed](rng, n, escape)
-        values, other = rng.standard_normal((2, n + 1, n + 1))
-        check_covariances(scores, single_root, values, other, projective=projective)
-
-
-@each_kind
-@each_root
-def test_covariance_is_exact_where_a_word_before_the_last_must_be_the_root(single_root, projective):
-    # The root token is found in the middle of the elimination.
-    rng = rng_for("root words")
-    for n in (2, 3, 4):
-        for root in range(1, n + 1):
-            scores = scaled(rng, n, 2.0)
-            scores[root, 1:] = -INF
-            values, other = rng.standard_normal((2, n + 1, n + 1))
-            check_covariances(scores, single_root, values, other, projective=projective)
-
-
-@pytest.mark.one_each("family", "projective")
-@each_kind
-@each_root
-@pytest.mark.parametrize("family", sorted(set(FAMILIES) - WILD))
-def test_entropy_gradient_is_exact_on_families(family, single_root, projective):
-    for scores in family_cases(family, np.float64, {1: 1, 2: 2, 3: 3, 4: 3}):
-        check_entropy_gradient(scores, single_root, projective)
 
 
 @each_kind
@@ -154,16 +54,6 @@ def test_entropy_gradient_is_exact_or_refused_at_extreme_scores(
             expected = -oracle.arc_covariances(scores, single_root, values, projective=projective)
             largest = max(1.0, np.abs(values).max()) * max(1.0, below_best(scores, right))
             np.testing.assert_allclose(got, expected, rtol=0, atol=1e-12 * largest)
-
-
-@pytest.mark.one_each("closed", "projective")
-@each_kind
-@each_root
-@pytest.mark.parametrize("closed", sorted(CLOSED))
-def test_entropy_gradient_is_exact_on_closed_cycles(closed, single_root, projective):
-    rng = rng_for("entropy gradient closed", closed)
-    for n, escape in itertools.product((2, 3, 4), (50.0, 800.0)):
-        check_entropy_gradient(CLOSED[closed](rng, n, escape), single_root, projective)
 
 
 @each_root

@@ -1,16 +1,14 @@
-"""k best projective trees, their probabilities and samples, against enumeration."""
+"""Projective trees, beyond what test_distribution.py asks of trees of any kind."""
 
 import copy
-import itertools
 import pickle
 
 import numpy as np
 import pytest
 import reference
-import reference_probabilities as oracle
-from probability_cases import CLOSED, SCALES, WILD, assert_near, family_cases, scaled, tame_batch
+from probability_cases import CLOSED, scaled
 from reference_sampling import check_law
-from strategies import FAMILIES, each_root, pad_batch, rng_for
+from strategies import each_root, rng_for
 
 from spacy_rootmind import (
     NoTreeError,
@@ -28,32 +26,6 @@ from spacy_rootmind import (
 from spacy_rootmind.trees.sampling import METHODS
 
 INF = np.inf
-
-
-def best_trees(scores, single_root):
-    """Return all possible projective trees and their scores, best first."""
-    trees = reference.enumerate_projective_trees(len(scores) - 1, single_root)
-    exact = np.array([reference.tree_score(scores, heads) for heads in trees])
-    trees, exact = trees[exact > -INF], exact[exact > -INF]
-    order = np.argsort(-exact, kind="stable")
-    return trees[order], exact[order]
-
-
-def check_kbest(scores, k, single_root, rounding=0.0):
-    trees, exact = best_trees(scores, single_root)
-    if not len(trees):
-        with pytest.raises(NoTreeError, match="no projective tree"):
-            decode_kbest(scores, k, single_root=single_root, projective=True)
-        return
-    heads, tree_scores = decode_kbest(scores, k, single_root=single_root, projective=True)
-    assert (heads.dtype, tree_scores.dtype) == (np.int32, np.float64)
-    assert len(heads) == min(k, len(trees))
-    assert len(np.unique(heads, axis=0)) == len(heads)
-    assert is_tree(heads, single_root=single_root).all()
-    assert is_projective(heads).all()
-    assert (np.diff(tree_scores) <= 0).all()
-    assert tree_scores.tolist() == [tree_score(scores, one) for one in heads]
-    np.testing.assert_allclose(tree_scores, exact[:k], rtol=0, atol=rounding)
 
 
 # Probabilities
@@ -85,41 +57,6 @@ def test_projective_marginals_are_derivatives_of_the_log_partition(single_root):
 
 
 @each_root
-def test_projective_single_root_log_prob(single_root):
-    rng = rng_for("projective roots")
-    for n, scale in itertools.product((1, 2, 4, 5), (1.0, 30.0, 800.0)):
-        scores = scaled(rng, n, scale)
-        whole, part = (oracle.enumerated_projective(scores, one) for one in (False, True))
-        got = TreeDistribution(
-            scores, single_root=single_root, projective=True
-        ).single_root_log_prob
-        if part is None:
-            assert got == -INF
-        else:
-            expected = part.log_partition - whole.log_partition
-            assert_near(got, expected, 1e-12 * max(1.0, scale * n), scores)
-
-
-@each_root
-def test_projective_divergences(single_root):
-    rng = rng_for("projective divergence")
-    options = {"single_root": single_root, "projective": True}
-    for n in (2, 3, 5):
-        first, second = scaled(rng, n, 1.0), scaled(rng, n, 1.0)
-        own, other = TreeDistribution(first, **options), TreeDistribution(second, **options)
-        heads, _ = best_trees(first, single_root)
-        log_probs = own.log_prob(heads)
-        for against in (other, TreeDistribution(second, single_root=single_root)):
-            mean = -(np.exp(log_probs) * against.log_prob(heads)).sum()
-            assert own.cross_entropy(against) == pytest.approx(mean, rel=1e-12)
-            divergence = mean - float(own.entropy())
-            assert own.kl_divergence(against) == pytest.approx(divergence, abs=1e-12)
-        assert own.kl_divergence(own) == 0
-        with pytest.raises(ValueError, match="distribution over all trees"):
-            TreeDistribution(first).kl_divergence(own)
-
-
-@each_root
 def test_projective_divergence_is_infinite_where_only_crossing_trees_are_forbidden(single_root):
     # With 3 below 1 and 2 below 4, arcs cross: nothing is missing without it.
     first = np.zeros((5, 5))
@@ -132,36 +69,9 @@ def test_projective_divergence_is_infinite_where_only_crossing_trees_are_forbidd
     assert own.kl_divergence(other) == pytest.approx(0, abs=1e-12)
     second[2, 1] = -INF
     assert own.kl_divergence(TreeDistribution(second, **options)) == INF
-
-
-@each_root
-def test_projective_expectation_is_a_sum_over_marginals(single_root):
-    rng = rng_for("projective expectation")
-    scores, values = rng.standard_normal((2, 8, 8))
-    trees = TreeDistribution(scores, single_root=single_root, projective=True)
-    expected = (trees.marginals * values).sum()
-    assert trees.expectation(values) == pytest.approx(expected, rel=1e-12)
-
-
-def test_crossing_trees_have_no_projective_probability():
-    crossing = np.array([-1, 3, 4, 0, 3])
-    scores = scaled(rng_for("crossing"), 4, 1.0)
-    assert TreeDistribution(scores).log_prob(crossing) > -INF
-    trees = TreeDistribution(scores, projective=True)
-    assert trees.log_prob(crossing) == -INF
-    both = trees.log_prob(np.stack([crossing, trees.mode]))
-    assert both[0] == -INF
-    assert both[1] == trees.log_prob(trees.mode)
-
-
-@each_root
-def test_projective_mode_is_the_best_tree(single_root):
-    scores, lengths = pad_batch(tame_batch("projective mode", 20, 9, np.float32), np.nan)
-    possible = scores > -INF
-    wide = np.where(possible, scores, -1e6).astype(np.float64)
-    trees = TreeDistribution(wide, lengths=lengths, single_root=single_root, projective=True)
-    expected = decode(wide, lengths=lengths, single_root=single_root, projective=True)
-    np.testing.assert_array_equal(trees.mode, expected)
+    assert own.kl_divergence(TreeDistribution(first, single_root=single_root)) > 0
+    with pytest.raises(ValueError, match="distribution over all trees"):
+        TreeDistribution(first, single_root=single_root).kl_divergence(own)
 
 
 def test_projective_distributions_are_copied_as_such():
@@ -175,36 +85,6 @@ def test_projective_distributions_are_copied_as_such():
 
 
 # k best
-
-
-@pytest.mark.one_each("family")
-@each_root
-@pytest.mark.parametrize("family", sorted(set(FAMILIES) - WILD))
-def test_projective_kbest_lists_every_tree_once(family, single_root):
-    for scores in family_cases(family, np.float64, {0: 1, 1: 1, 2: 2, 3: 4, 4: 3, 5: 1}):
-        size = np.abs(scores[np.isfinite(scores)]).max(initial=0)
-        for k in (1, 2, 7, 10**6):
-            check_kbest(scores, k, single_root, rounding=1e-13 * size)
-
-
-@pytest.mark.one_each("scale")
-@each_root
-@pytest.mark.parametrize("scale", SCALES)
-def test_projective_kbest_at_all_scales(scale, single_root):
-    rng = rng_for("projective kbest", scale)
-    for n, holes in itertools.product((2, 3, 4, 5, 6), (0.0, 0.4)):
-        scores = scaled(rng, n, scale, holes=holes, tree=False)
-        for k in (1, 3, 50, 10**6):
-            check_kbest(scores, k, single_root, rounding=1e-13 * scale)
-
-
-@each_root
-def test_projective_kbest_keeps_whole_numbers_apart(single_root):
-    rng = rng_for("projective ties")
-    for n in (3, 4, 5, 6):
-        scores = rng.integers(-2, 3, size=(n + 1, n + 1)).astype(np.float32)
-        for k in (1, 5, 40, 10**6):
-            check_kbest(scores, k, single_root)
 
 
 @each_root
@@ -289,7 +169,8 @@ def test_losses_over_projective_trees(loss, single_root):
     for i in range(12):
         n = int(rng.integers(2, 6))
         scores = rng.normal(size=(n + 1, n + 1))
-        trees, totals = best_trees(scores, single_root)
+        trees = reference.k_best_enumerated(scores, 10**6, single_root, projective=True)
+        totals = tree_score(np.broadcast_to(scores, (len(trees), n + 1, n + 1)), trees)
         gold = trees[rng.integers(len(trees))].copy()
         if i % 3 == 0:
             gold[1 + rng.integers(n)] = -1

@@ -23,7 +23,7 @@ from reference_sampling import (
     p_of_fit,
     tree_law,
 )
-from strategies import DTYPES, FAMILIES, each_root, rng_for
+from strategies import DTYPES, each_root, rng_for
 
 from spacy_rootmind import NoTreeError, arc_marginals, entropy, sample_trees
 from spacy_rootmind.trees.sampling import METHODS
@@ -138,28 +138,6 @@ def test_sample_trees_follows_the_law(case, method, single_root):
         scores, allowed = CASES[case](rng_for("law", case, n, 1), n, dtype)
         options = {"method": method, "single_root": single_root, "allowed": allowed}
         check_law(scores, size, (case, n), **options)
-
-
-@pytest.mark.one_each("method", "single_root")
-@each_setting
-@pytest.mark.parametrize("case", ["normal", "masked"])
-def test_sample_trees_follows_the_law_of_five_words(case, method, single_root):
-    scores, allowed = CASES[case](rng_for("five", case), 5, np.float32)
-    options = {"method": method, "single_root": single_root, "allowed": allowed}
-    check_law(scores, 100_000, (case, "five"), **options)
-
-
-@pytest.mark.slow
-@each_setting
-@each_case
-def test_sample_trees_follows_the_law_of_many(case, method, single_root):
-    for trial in range(2):
-        for n, size in ((2, 10**5), (3, 10**5), (4, 3 * 10**5), (5, 3 * 10**5)):
-            scores, allowed = CASES[case](rng_for("many", case, n, trial), n, DTYPES[trial % 2])
-            if case == "normal_3" and n == 5 and method.startswith("wilson"):
-                continue  # walks may be long
-            options = {"method": method, "single_root": single_root, "allowed": allowed}
-            check_law(scores, size, (case, n, trial), **options)
 
 
 @each_setting
@@ -415,18 +393,6 @@ def test_sample_trees_works_at_large_scales(scale, method, single_root):
         law = tree_law(scores, single_root)
         draw = drawing(scores, law, method=method, single_root=single_root)
         assert_fits(draw, law.probabilities, size, (scale, n, method, single_root))
-
-
-@each_robust
-@pytest.mark.parametrize("family", ["trained_like", "one_long_cycle", "nested_pairs", "multi_root"])
-def test_sample_trees_of_confident_families(family, method, single_root):
-    for n in (2, 3, 4, 5):
-        for scale in (1, 30, 1000):
-            scores = scale * FAMILIES[family](rng_for("confident", n), n, np.float64)
-            heads, log_probs = sample_trees(
-                scores, 100, method=method, single_root=single_root, seed=n
-            )
-            tree_law(scores, single_root).check(heads, log_probs)
 
 
 @each_robust

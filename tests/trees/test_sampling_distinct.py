@@ -110,58 +110,6 @@ def test_distinct_trees_are_all_drawn_once(family, dtype, scale, projective, sin
         check_exhaustive(scores, single_root, projective, allowed=allowed, seed=n)
 
 
-@pytest.mark.one_each("family", "scale", "projective")
-@each_root
-@each_kind
-@each_scale
-@pytest.mark.parametrize(
-    "family",
-    ["trained_like", "multi_root", "all_prefer_root", "nested_cycles", "nested_pairs", "forbidden"],
-)
-def test_distinct_trees_of_confident_families_are_all_drawn_once(
-    family, scale, projective, single_root
-):
-    for n in (2, 3, 4, 4):
-        scores = FAMILIES[family](rng_for("confident", family, scale, n), n, np.float64)
-        check_exhaustive(scaled(scale, scores), single_root, projective, seed=n)
-
-
-@pytest.mark.one_each("scale", "single_root", "projective")
-@each_root
-@each_kind
-@each_scale
-@pytest.mark.parametrize("family", ["gaussian", "trained_like"])
-def test_distinct_trees_of_five_words_are_all_drawn_once(family, scale, projective, single_root):
-    scores = scale * FAMILIES[family](rng_for("five"), 5, np.float64)
-    if family == "gaussian":
-        scores /= np.nanstd(scores) / scale if scale else 1
-    law = check_exhaustive(scores, single_root, projective, seed=5)
-    count = reference.count_projective_trees if projective else reference.count_trees
-    assert len(law) == count(5, single_root)
-
-
-@pytest.mark.slow
-@each_root
-@pytest.mark.parametrize("scale", [0.0, 1.0, 100.0, 1000.0])
-def test_distinct_trees_of_six_words_are_all_drawn_once(scale, single_root):
-    for name in ("normal", "trained_like"):
-        scores = scale * CASES[name](rng_for("six", name), 6, np.float64)[0]
-        check_exhaustive(scores, single_root, seed=6)
-
-
-@pytest.mark.slow
-@each_root
-@each_scale
-def test_distinct_trees_of_many_matrices_are_all_drawn_once(scale, single_root):
-    for family in sorted(set(FAMILIES) - {"extreme", "soft_masks", "denormals"}):
-        for n in (2, 3, 4, 5):
-            for trial in range(5):
-                rng = rng_for("many", family, scale, n, trial)
-                scores = FAMILIES[family](rng, n, np.float64)
-                scores = scaled(scale, scores)
-                check_exhaustive(scores, single_root, seed=trial)
-
-
 @each_root
 @each_dtype
 def test_distinct_trees_beyond_soft_masks_are_all_drawn_once(dtype, single_root):
@@ -494,17 +442,6 @@ def test_distinct_trees_first_has_the_marginals_of_a_longer_sentence(single_root
             return heads[:number, 0, word] if number == 1500 else heads[1500:, 0, word]
 
         assert_fits(draw, marginals[word], 1500, ("marginals", word))
-
-
-@pytest.mark.slow
-@each_root
-def test_distinct_trees_of_a_hundred_words(single_root):
-    for scale in (1, 100):
-        scores = scale * CASES["normal"](rng_for("hundred"), 100, np.float32)[0]
-        heads, _ = sample_trees(scores, 20, replace=False, single_root=single_root, seed=1)
-        assert len(np.unique(heads, axis=0)) == len(heads) == 20
-        for tree in heads:
-            assert reference.is_tree(tree, single_root)
 
 
 def test_memory_goes_by_the_trees_there_are():
