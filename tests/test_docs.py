@@ -386,7 +386,7 @@ def test_distillation_examples_run(checkout):
     vocab = spacy.blank("en").vocab
     counts = []
     for folder in ("taught", "taught-twice"):
-        parts = sorted((checkout / folder).glob("*.spacy"))
+        parts = sorted((checkout / folder / "parts").glob("*.spacy"))
         docs = [doc for part in parts for doc in DocBin().from_disk(part).get_docs(vocab)]
         counts += [{len(read_distributions(s.doc, s.start, s.end)) for d in docs for s in d.sents}]
     assert counts == [{1}, {2}]

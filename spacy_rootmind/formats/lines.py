@@ -166,7 +166,7 @@ def _files_of(name: str) -> list[str]:
     # From a name that the system does not allow, or a folder that may not be read.
     except OSError as error:
         raise InputError(f"cannot read {name}: {error.strerror}") from error
-    return [str(file) for file in sorted(path.glob("*.spacy"))] or [name]
+    return [str(file) for file in sorted(path.rglob("*.spacy"))] or [name]
 
 
 @contextmanager
