@@ -1,4 +1,4 @@
-"""The labelled trees of one sentence under conditions on its words, as a search asks for them.
+"""The labelled trees of one sentence under conditions on its words, for a search.
 
 The best label is known for some arcs only. Any other arc has the highest weight that a label could
 give it, so that the weight of the best tree is an upper bound. Arguments are checked in
@@ -64,14 +64,14 @@ cdef inline bint any_of(const uint8_t* labels, Py_ssize_t count) noexcept nogil:
 
 
 cdef class SearchSpace:
-    """The labelled arcs of a sentence, as far as they are scored, and the best trees of some.
+    """The labelled arcs of a sentence, only some of them scored, and the best trees of subsets.
 
     Parameters
     ----------
     arcs : float64 array of shape (m, m)
         Log-weights of arcs without labels.
     weights : float64 array of shape (m, m)
-        Log-weights with the best label, or what they are at most; changed in place.
+        Log-weights with the best label, or upper bounds of these; changed in place.
     labels : int32 array of shape (m, m)
         The best label of each arc; MISSING where it is not known. Changed in place.
     mask : uint8 array of shape (m, m, n_labels + 1)
@@ -174,7 +174,7 @@ cdef class SearchSpace:
     def add_labels(
             self, const Py_ssize_t[:] deps not None, const Py_ssize_t[:] heads not None,
             const double[:, ::1] log_probs not None):
-        """Take up the log probabilities of labels, (n_arcs, n_labels), of arcs without any."""
+        """Store the log probabilities of labels, (n_arcs, n_labels), of arcs without any."""
         cdef Py_ssize_t i, label, dep, head, place
         cdef Py_ssize_t n_labels = self.n_labels
         cdef double log_prob
@@ -196,7 +196,7 @@ cdef class SearchSpace:
                     self.labels[dep, head] = <int32_t>label
             self.weights[dep, head] = self.arcs[dep, head] + log_prob
 
-    def most(self, Py_ssize_t word, object left):
+    def highest(self, Py_ssize_t word, object left):
         """Find the highest weight of an arc that is left to a word."""
         return self.find_best(word, left)
 
@@ -226,10 +226,9 @@ cdef class SearchSpace:
         return two[0], two[1], self.find_best(word, two[1])
 
     def rivals(self, Py_ssize_t word, object left, Py_ssize_t count):
-        """List heads of a word whose labels are not known: the best ones, up to so many.
+        """List up to `count` heads of a word, best first, whose labels are not known.
 
-        They are better than all heads with known labels; equal ones in order. They are numbered as
-        arcs, word * m + head.
+        They are better than all heads with known labels; equal ones are in order.
         """
         cdef Py_ssize_t head, best
         cdef double known = -INFINITY
@@ -248,22 +247,8 @@ cdef class SearchSpace:
             if not weights[best] > known:
                 break
             weights[best] = -INFINITY
-            found.append(word * self.m + best)
+            found.append(best)
         return found
-
-    def weigh(self, const int32_t[:] heads not None, const int32_t[:] labels not None):
-        """Add up the weights of a tree with its best labels, and the highest weights of its words.
-
-        The first is -inf if the mask rules a labelled arc out.
-        """
-        cdef Py_ssize_t word
-        cdef double weight = 0, most = 0
-        for word in range(1, self.m):
-            most += self.find_best(word, None)
-            if not self.mask[word, heads[word], labels[word]]:
-                weight = -INFINITY
-            weight += self.weights[word, heads[word]]
-        return weight, most
 
     def decode(self, dict left not None, bint single_root, bint projective):
         """Find the best labelled tree of what is left to some words, and of all arcs of others.

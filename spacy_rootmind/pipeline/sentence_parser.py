@@ -231,9 +231,10 @@ class SentenceParser:
         if self.context.settings.guidelines is not None:
             return self._find_valid_trees(self.context.settings.guidelines)
         if self.context.settings.decode == "labelled_tree":
-            return decode_labelled(
+            found = decode_labelled(
                 self._log_weights(), self.lengths, self._find_labels, projective=self.projective
             )
+            return found.heads, found.labels
         batches = zip(self.arc_scores, self.lengths, strict=True)
         heads = [
             decode(scores, lengths=lengths, projective=self.projective)

@@ -53,13 +53,32 @@ class LabelledTrees(NamedTuple):
     scores: NDArray[np.float64]
 
 
+class LabelledBatches(NamedTuple):
+    """The trees of `decode_labelled` and all known labels of arcs; an array per batch.
+
+    Attributes
+    ----------
+    heads, labels : list of int array of shape (b, m)
+        The trees.
+    weights : list of float array of shape (b, m, m)
+        Log-weights of arcs, with the log probability of the best label where it is known.
+    arc_labels : list of int array of shape (b, m, m)
+        The best label of each arc between words; MISSING where it is not known.
+    """
+
+    heads: list[NDArray[np.int32]]
+    labels: list[NDArray[np.int32]]
+    weights: list[NDArray[np.float64]]
+    arc_labels: list[NDArray[np.int32]]
+
+
 def decode_labelled(
     log_weights: Sequence[NDArray[np.floating]],
     lengths: Sequence[NDArray[np.intp]],
     find_labels: FindLabels,
     *,
     projective: bool = False,
-) -> tuple[list[NDArray[np.int32]], list[NDArray[np.int32]]]:
+) -> LabelledBatches:
     """Find the single-root trees that are the most probable together with their labels.
 
     The weight of a tree is the sum of its arcs' log-weights and of the log probabilities of their
@@ -98,37 +117,6 @@ def decode_labelled(
     are labelled as in the round before. This keeps the number of rounds small where labels tell
     more than arcs do; in an untrained parser, most arcs of a sentence may be labelled.
     """
-    found = find_labelled(log_weights, lengths, find_labels, projective=projective)
-    return found.heads, found.labels
-
-
-class LabelledBatches(NamedTuple):
-    """The trees of `decode_labelled` and all known labels of arcs; an array per batch.
-
-    Attributes
-    ----------
-    heads, labels : list of int array of shape (b, m)
-        The trees.
-    weights : list of float array of shape (b, m, m)
-        Log-weights of arcs, with the log probability of the best label where it is known.
-    arc_labels : list of int array of shape (b, m, m)
-        The best label of each arc between words; MISSING where it is not known.
-    """
-
-    heads: list[NDArray[np.int32]]
-    labels: list[NDArray[np.int32]]
-    weights: list[NDArray[np.float64]]
-    arc_labels: list[NDArray[np.int32]]
-
-
-def find_labelled(
-    log_weights: Sequence[NDArray[np.floating]],
-    lengths: Sequence[NDArray[np.intp]],
-    find_labels: FindLabels,
-    *,
-    projective: bool = False,
-) -> LabelledBatches:
-    """Find the trees of `decode_labelled`, whose arguments these are."""
     weights = [_only_inside(*batch) for batch in zip(log_weights, lengths, strict=True)]
     labels = [np.full(batch.shape, MISSING, dtype=np.int32) for batch in weights]
     heads = [

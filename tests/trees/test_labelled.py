@@ -68,7 +68,7 @@ def test_best_of_all_labelled_trees(family, spread):
     batches = [batch_of(rng, family, lengths) for lengths in ([1, 2, 5, 4, 5], [5], [3, 3])]
     weights, lengths = zip(*batches, strict=True)
     labels = Labels(rng, [batch.shape for batch in weights], spread)
-    heads, found = decode_labelled(weights, lengths, labels)
+    heads, found, *_ = decode_labelled(weights, lengths, labels)
     for i, batch in enumerate(weights):
         for sentence, n in enumerate(lengths[i].tolist()):
             joint = labels.together(i, sentence, batch[sentence, : n + 1, : n + 1])
@@ -97,7 +97,7 @@ def test_as_good_as_with_the_labels_of_all_arcs(family, spread):
         with pytest.raises(NoTreeError):
             decode_labelled([weights], [lengths], labels)
         return
-    [heads], _ = decode_labelled([weights], [lengths], labels)
+    [heads], *_ = decode_labelled([weights], [lengths], labels)
     for i, n in enumerate(lengths.tolist()):
         found = tree_score(joint[i], heads[i, : n + 1])
         assert found == pytest.approx(expected[i], rel=1e-12, abs=1e-9)
