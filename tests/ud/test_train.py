@@ -98,8 +98,8 @@ def test_an_interrupted_training_is_repeated(code, says, runs, run, capsys):
 SAVES = """
 import sys, time
 from pathlib import Path
-print("trains", flush=True)
 try:
+    print("trains", flush=True)
     time.sleep(60)
 finally:
     time.sleep(0.7)
