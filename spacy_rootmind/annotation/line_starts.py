@@ -104,7 +104,7 @@ def share_starts(
     -------
     log_odds : float array of shape (len(doc),)
     """
-    text = doc.text if len(words_of(doc)) < len(doc) else ""
+    text = doc.text
     if "\n" not in text:
         return log_odds
     shared = log_odds.copy()

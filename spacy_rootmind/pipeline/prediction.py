@@ -273,7 +273,9 @@ def plan_sentences(
     """
     settings = context.settings
     stated = _stated_starts(doc, context)
-    log_odds = share_starts(doc, log_odds, stated)
+    # Lines end in whitespace.
+    if (log_odds <= NOT_A_WORD).any():
+        log_odds = share_starts(doc, log_odds, stated)
     start_probs = _start_probs(log_odds, stated, context) if settings.confidence else None
     bound: NDArray[np.floating] = _network_log_odds(log_odds, context) + stated
     if settings.distribution_threshold is not None:
