@@ -82,7 +82,9 @@ def test_whole_project_over_a_transformer(encoder, checkout, made, tmp_path):
     # Long lines are wrapped.
     printed = " ".join(printed.split())
     # Requirements are checked before any work.
-    assert 0 <= printed.index("all that is needed is there") < printed.index("en_made-ud-train.conllu")
+    assert (
+        0 <= printed.index("all that is needed is there") < printed.index("en_made-ud-train.conllu")
+    )
     assert f"encoder {name}" in printed
 
     best = checkout / "training" / "UD_Made-Up" / f"tiny-{config}" / "model-best"
