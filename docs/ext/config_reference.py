@@ -11,7 +11,7 @@ from markdown import block, code, table
 from thinc.api import Config
 
 from spacy_rootmind.network.architecture import build_biaffine_parser
-from spacy_rootmind.pipeline.settings import Settings, words_of
+from spacy_rootmind.pipeline.settings import Settings, describe
 
 # The registries of the entry points, as configs name them, and their headings.
 REGISTRIES = {
@@ -41,7 +41,7 @@ def describe_settings() -> str:
 
 def accepted(setting: Field) -> str:
     """Return what a setting accepts, as the error says that refuses another value."""
-    return re.sub(r"\{.*?\}", lambda match: code(match[0]), words_of(setting))
+    return re.sub(r"\{.*?\}", lambda match: code(match[0]), describe(setting))
 
 
 def describe_network() -> str:

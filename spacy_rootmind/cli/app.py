@@ -77,8 +77,8 @@ def parse_command(
     cent. After "or" come other arcs to the word with a probability of at least 5 %, or that given
     by --arcs.
 
-    Docs are written to a folder, as files of bounded size, or to one file NAME.spacy, which is
-    assembled in memory at the end.
+    Docs are written to a folder, as files of bounded size, or to one file NAME.spacy, which is kept
+    in memory until all records are parsed.
 
     If a record cannot be read or parsed, its file and line are reported, the other records are
     still parsed, and the exit code is 1. A file is called NAME.partial until it is complete.

@@ -58,8 +58,8 @@ from spacy_rootmind.formats.text import blocks
 OWN_COMMENT = re.compile(r"#\s*(parse_(log_prob|entropy|\d+)|guideline_status)\s*=")
 NEWDOC = re.compile(r"#\s*newdoc\b")
 RESERVED = re.compile(r"[\s/%]")
-# Label of the roots of parts: of sentences side by side.
-JOINED = "parataxis"
+# Label of the roots of parts, which are like sentences side by side.
+PART_LABEL = "parataxis"
 # Characters that would end a label within MISC; they are percent-encoded.
 MISC_MARKS = re.compile(r"[|,%]")
 
@@ -255,7 +255,7 @@ def _joined_tree(doc: Doc, record: InputRecord) -> tuple[list[int], list[str]]:
     root = next(given, heads.index(0))
     for i, head in enumerate(heads):
         if head == 0 and i != root:
-            heads[i], deps[i] = root + 1, JOINED
+            heads[i], deps[i] = root + 1, PART_LABEL
     return heads, deps
 
 

@@ -87,7 +87,7 @@ class Inputs:
     @property
     def total_bytes(self) -> int | None:
         """Total size of the files; None if one of them is a stream, or if there are texts."""
-        if self.texts or not all(name != STDIN and Path(name).is_file() for name in self.names):
+        if self.texts or any(map(is_stream, self.names)):
             return None
         return sum(Path(name).stat().st_size for name in self.names)
 
@@ -139,6 +139,11 @@ def read_lines(stream: BinaryIO, place: int = 0) -> Iterator[tuple[int, bytes | 
             place += len(data)
         yield place, line.removeprefix(BYTE_ORDER_MARK) if line and is_first else line
         is_first = False
+
+
+def is_stream(name: str) -> bool:
+    """Tell whether a program may write to an input while it is read: a pipe, a device."""
+    return name == STDIN or not Path(name).is_file()
 
 
 def display_name(name: str) -> str:

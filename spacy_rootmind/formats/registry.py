@@ -5,7 +5,7 @@ imported when they are used.
 """
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -15,8 +15,8 @@ from spacy_rootmind.formats.lines import (
     STDIN,
     InputError,
     Inputs,
-    Line,
     display_name,
+    is_stream,
     short_names,
 )
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from spacy_rootmind.formats.records import InputRecord, InputRecords
 
-Reader = Callable[[str, Iterable[Line]], "InputRecords"]
+Reader = Callable[..., "InputRecords"]
 """Reads records, given the name of a file and its lines."""
 Writer = Callable[["Doc", "InputRecord", int], bytes]
 """Formats a Doc, given its record and the number of the document's sentences before it."""
@@ -130,7 +130,8 @@ def _read_file(inputs: Inputs, name: str, form: str, paragraphs: bool) -> "Input
         return read_docs(display_name(name), inputs.content(name))
     if paragraphs and form == TEXT:
         form = PARAGRAPHS
-    return reader(form)(display_name(name), inputs.lines(name))
+    options = {"is_stream": is_stream(name)} if form in (TEXT, PARAGRAPHS) else {}
+    return reader(form)(display_name(name), inputs.lines(name), **options)
 
 
 def input_format(name: str) -> str:

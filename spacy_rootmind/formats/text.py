@@ -4,38 +4,33 @@ A record also has the whitespace around its text and the line ends in it, so tha
 them. The text of a paragraph has line feeds instead, whatever they are.
 
 From a file, a record is yielded after the next text was read, with all empty lines between them. A
-program that writes to the standard input may wait for the parse of one text before it writes the
-next. There, a text is complete with its line, and a paragraph with the first empty line after it;
-other empty lines are before the next text.
+program that writes to a stream, such as the standard input, may wait for the parse of one text
+before it writes the next. There, a text is complete with its line, and a paragraph with the first
+empty line after it; other empty lines are before the next text.
 """
 
 from collections.abc import Iterable, Iterator
 from itertools import chain, groupby, islice
 
-from spacy_rootmind.formats.lines import MAX_LINE, STDIN, Line, display_name
+from spacy_rootmind.formats.lines import MAX_LINE, Line
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
 
 
-def read_texts(file: str, lines: Iterable[Line]) -> InputRecords:
+def read_texts(file: str, lines: Iterable[Line], *, is_stream: bool = False) -> InputRecords:
     """Read one text per line; skip lines that are only whitespace."""
-    split = _at_once if _is_live(file) else zip
+    split = _at_once if is_stream else zip
     runs = groupby(lines, is_blank)
     yield from _read(
         file, chain.from_iterable([run] if blank else split(run) for blank, run in runs)
     )
 
 
-def read_paragraphs(file: str, lines: Iterable[Line]) -> InputRecords:
+def read_paragraphs(file: str, lines: Iterable[Line], *, is_stream: bool = False) -> InputRecords:
     """Read one text per paragraph; lines that are only whitespace separate paragraphs."""
-    first = 1 if _is_live(file) else 0
+    first = 1 if is_stream else 0
     runs = groupby(lines, is_blank)
     texts = (chain(_at_once(islice(run, first)), [run]) if blank else [run] for blank, run in runs)
     yield from _read(file, chain.from_iterable(texts))
-
-
-def _is_live(file: str) -> bool:
-    """Tell whether a program may write to a file while it is read."""
-    return file == display_name(STDIN)
 
 
 def _at_once(lines: Iterable[Line]) -> Iterator[tuple[Line, ...]]:

@@ -126,7 +126,7 @@ Context = tuple[int, Given | None]
 """The number of a record, and what is given with its Doc."""
 
 
-def start(nlp: Language, record: InputRecord) -> tuple[Doc, Given | None]:
+def start_parse(nlp: Language, record: InputRecord) -> tuple[Doc, Given | None]:
     """Make the Doc of a record, with what is given."""
     doc = record.make_doc(nlp)
     return doc, None if record.sentence is None else Given(doc, record, record.sentence)
@@ -157,7 +157,7 @@ def _restored(docs: Iterable[tuple[Doc, Any]], component: Any) -> Iterator[tuple
         yield doc, context
 
 
-def finish(doc: Doc, record: InputRecord) -> tuple[InputRecord, Doc] | Failure:
+def finish_parse(doc: Doc, record: InputRecord) -> tuple[InputRecord, Doc] | Failure:
     """Check a parsed Doc, and leave nothing in it but what is given and predicted."""
     doc.user_data.pop(FIXED_TAGS, None)
     doc.user_data.pop(CONSTRAINTS, None)

@@ -14,7 +14,7 @@ from spacy_rootmind.annotation.details import BROKEN, NOT_PROVEN
 from spacy_rootmind.annotation.extensions import get_guideline_status, is_outdated
 from spacy_rootmind.formats.lines import InputError
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
-from spacy_rootmind.parsing.given import Context, finish, run_pipeline, start
+from spacy_rootmind.parsing.given import Context, finish_parse, run_pipeline, start_parse
 from spacy_rootmind.pipeline.root_mst import RootMST
 
 Parsed = Generator[tuple[InputRecord, Doc] | Failure, None, None]
@@ -91,7 +91,7 @@ def parse_records(nlp: Language, records: InputRecords, *, batch_size: int | Non
             doc = None
             if isinstance(record, InputRecord):
                 try:
-                    doc, given = start(nlp, record)
+                    doc, given = start_parse(nlp, record)
                 except Exception as error:
                     record = record.failed(error)
             waiting.append((number, record))
@@ -111,7 +111,7 @@ def parse_records(nlp: Language, records: InputRecords, *, batch_size: int | Non
                         yield retry_oldest()
                     record = cast(InputRecord, waiting.popleft()[1])
                     allow_splits(nlp, record, doc)
-                    yield finish(doc, record)
+                    yield finish_parse(doc, record)
         except InputError:
             raise
         except Exception:
@@ -141,14 +141,14 @@ def parse_alone(
     """Parse one record by itself."""
     handler.error = None
     try:
-        doc, given = start(nlp, record)
+        doc, given = start_parse(nlp, record)
         docs = list(run_pipeline(nlp, [(doc, (0, given))]))
     except Exception as error:
         return record.failed(error)
     if docs:
         doc, _ = docs[0]
         allow_splits(nlp, record, doc)
-        return finish(doc, record)
+        return finish_parse(doc, record)
     return record.failed(handler.error or ValueError("the pipeline returned no Doc"))
 
 

@@ -204,7 +204,7 @@ class Settings:
         }
 
 
-def words_of(setting: Field) -> str:
+def describe(setting: Field) -> str:
     """Say what a setting accepts, as errors do."""
     kind, expected = get_args(setting.type)
     return expected.words + (", or None" if type(None) in get_args(kind) else "")
@@ -223,7 +223,7 @@ def _checked(setting: Field, value: Any) -> Any:
         is_accepted, reason = False, f": {error}"
     if not is_accepted:
         raise ValueError(
-            f"expected {setting.name} as {words_of(setting)}, received {value!r}{reason}"
+            f"expected {setting.name} as {describe(setting)}, received {value!r}{reason}"
         )
     if setting.name in KINDS and not isinstance(value, str):
         require_kind(setting.name, value)

@@ -5,6 +5,7 @@ import json
 import os
 import random
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from damage import damaged
 from spacy_rootmind.formats import lines as inputs_module
 from spacy_rootmind.formats.conllu import read_conllu
 from spacy_rootmind.formats.jsonl import find_words, read_jsonl
-from spacy_rootmind.formats.lines import InputError, Inputs, Line
+from spacy_rootmind.formats.lines import InputError, Inputs, Line, is_stream
 from spacy_rootmind.formats.records import Failure, InputRecord
 from spacy_rootmind.formats.registry import read_records
 from spacy_rootmind.formats.text import read_paragraphs, read_texts
@@ -267,8 +268,8 @@ def test_sentences_end_with_their_file(tmp_path):
 ENDLESS = {
     "text": (read_texts, [b"One."], 1),
     "paragraphs": (read_paragraphs, [b"One.", b""], 2),
-    "text-stdin": (read_texts, [b"One."], 0),
-    "paragraphs-stdin": (read_paragraphs, [b"One.", b""], 0),
+    "text-stream": (partial(read_texts, is_stream=True), [b"One."], 0),
+    "paragraphs-stream": (partial(read_paragraphs, is_stream=True), [b"One.", b""], 0),
     "jsonl": (read_jsonl, [b'{"text": "One."}'], 0),
     "conllu": (read_conllu, [b"\t".join([b"1", b"x", *[b"_"] * 8]), b""], 0),
 }
@@ -285,7 +286,7 @@ def test_readers_read_no_further_than_they_must(name):
             n_read += 1
             yield Line(n_read, data)
 
-    records = reader("stdin" if name.endswith("stdin") else "in", count())
+    records = reader("in", count())
     for done in range(1, 1000):
         assert isinstance(next(records), InputRecord)
         assert n_read == done * len(pattern) + n_ahead
@@ -308,9 +309,23 @@ def test_empty_lines_of_a_live_input_are_before_the_next_text():
         (read_texts, [("\n", "\n"), ("\n\n", "\n")]),
         (read_paragraphs, [("\n", "\n\n"), ("\n", "\n")]),
     ):
-        found = list(reader("stdin", iter(lines)))
+        found = list(reader("in", iter(lines), is_stream=True))
         assert texts(found) == ["A", "B"]
         assert [(record.before, record.after) for record in found] == around
+
+
+def test_a_file_is_no_stream_whatever_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    [record] = read_file(Path("stdin"), b"One.\n\n\n", "text")
+    assert record.after == "\n\n\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes of POSIX systems")
+def test_pipes_are_streams(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").touch()
+    assert [is_stream(str(tmp_path / name)) for name in ("pipe", "file")] == [True, False]
+    assert is_stream("-")
 
 
 @pytest.mark.parametrize("name", ["missing.txt", ""])
