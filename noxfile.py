@@ -28,13 +28,13 @@ CONSTRAINTS = ROOT / ".ci" / "constraints.txt"
 PLATFORMS = ("aarch64-macos", "x86_64-macos", "x86_64-linux-musl", "x86_64-windows-gnu")
 # The version of Debian whose packages have these names, and its Python.
 DEBIAN = ("debian", "12", (3, 11))
-# What Python, NumPy and spaCy need of it.
+# The packages that Python, NumPy and spaCy need.
 AARCH64 = (
     *("python{0}-minimal", "libpython{0}-minimal", "libpython{0}-stdlib", "libc6", "libgcc-s1"),
     *("libstdc++6", "libbz2-1.0", "libexpat1", "libffi8", "liblzma5", "libssl3", "libuuid1"),
     "zlib1g",
 )
-# What copies for tests of the wheel lack.
+# Left out of copies in which the wheel is tested.
 PACKAGE = ("spacy_rootmind", "cython_src", "setup.py")
 # What is built, installed or kept by other programs.
 NOT_SOURCES = shutil.ignore_patterns(

@@ -1,4 +1,4 @@
-"""What keeping UD's guidelines changes: errors by the official validator, scores, and time.
+"""The effect of UD's guidelines: errors by the official validator, scores, and time.
 
 Pipelines, those of several seeds, parse the gold words of a treebank, with their own tags and with
 gold ones, with and without guidelines. Errors are those of level 3 of `udvalidate`; UAS, LAS and
@@ -46,12 +46,12 @@ REPAIR = "ud_tag_repair"
 ROUNDS = 5
 # The ways whose times are compared.
 TIMED = ("own tags", "guidelines")
-# Of the rules, those that Stanza repairs.
+# The rules whose violations Stanza repairs.
 REPEATED = (ud_rules.ONE_SUBJECT, ud_rules.ONE_OBJECT)
 
 
 class Run(NamedTuple):
-    """What one pipeline does with a treebank, in one way."""
+    """The results of one pipeline on a treebank, parsed in one way."""
 
     errors: Counter[str]
     scores: dict[str, float]
@@ -76,7 +76,7 @@ class Pipeline:
         self.nlp: Language = load(model, guidelines=None, decode="labelled_tree")
         if REPAIR not in self.nlp.pipe_names and "morphologizer" in self.nlp.pipe_names:
             self.nlp.add_pipe(REPAIR)
-        # What would replace gold tags.
+        # These components would replace gold tags.
         names = self.nlp.pipe_names
         self.taggers = [
             name for name in names if "token.pos" in self.nlp.get_pipe_meta(name).assigns

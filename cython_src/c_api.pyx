@@ -57,7 +57,7 @@ cdef bint square_init(Square* square, Py_ssize_t max_words) noexcept nogil:
     """Allocate; returns whether there is memory."""
     cdef size_t width = <size_t>max_words + 1
     square.max_words = max_words
-    # Of a size_t of 32 bits, too.
+    # Also where a size_t has 32 bits.
     if max_words < 0 or width > (<size_t>-1) // sizeof(double) // width:
         square.scores = NULL
     else:

@@ -320,7 +320,7 @@ cdef inline double arc_score(
 cdef double candidate_gain(
         const double* square, Py_ssize_t n, const int32_t* heads,
         ReductionWorkspace* ws) noexcept nogil:
-    """What the candidate gains over another tree, arc by arc: small differences are not lost."""
+    """The gain of the candidate over another tree, arc by arc: small differences are not lost."""
     cdef Py_ssize_t word
     cdef double gain = 0
     for word in range(1, n + 1):

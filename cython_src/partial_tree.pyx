@@ -60,7 +60,7 @@ cdef extern from "ieee.h":
     pass
 
 
-# Where the weights of heads add up to less than this, they are found again in wide numbers.
+# Weights of heads that add up to less than this are computed a second time, in wide numbers.
 cdef double LEAST_TOTAL = 1e-100
 
 

@@ -387,7 +387,7 @@ METHODS = {
     "projective_distinct": SAMPLE_PROJECTIVE_DISTINCT,
 }
 
-# What is drawn, of which all threads share the arrays.
+# The drawn trees, in arrays that all threads share.
 cdef struct SampleTask:
     const uint64_t* seeds           # of the streams, two words per sentence
     Py_ssize_t k

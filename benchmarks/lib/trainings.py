@@ -131,7 +131,7 @@ class Pace:
 
         The number is a multiple of that of evaluations, so that the last step is evaluated.
         """
-        # Those after step 0, and the last save.
+        # All checkpoints after step 0, and the last one.
         checkpoints = (EVALUATIONS + 2) * self.checkpoint
         steps = math.floor((budget - self.start - checkpoints) / self.step)
         return max(EVALUATIONS, steps - steps % EVALUATIONS)

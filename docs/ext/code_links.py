@@ -17,7 +17,7 @@ def find_targets(app: Sphinx) -> dict[str, tuple[str, str]]:
     for name in spacy_rootmind.__all__:
         if f"spacy_rootmind.{name}" in targets and name not in default_settings():
             targets[name] = targets[f"spacy_rootmind.{name}"]
-    # Of registered functions; Sphinx keeps labels in lower case.
+    # The labels of registered functions; Sphinx keeps labels in lower case.
     labels = app.env.domains.standard_domain.labels
     return targets | {name: label[:2] for name, label in labels.items() if "rootmind." in name}
 

@@ -22,7 +22,7 @@ from distributed.client import ClosedClientError
 from spacy_rootmind.bulk.part import Job, JobError, count_documents, parse_part, try_documents
 from spacy_rootmind.bulk.sources import Part
 
-# Of a cluster of our own.
+# The settings of a cluster that this package starts.
 SETTINGS = {
     # Times that a worker may die at a part before the part is searched.
     "distributed.scheduler.allowed-failures": 3,

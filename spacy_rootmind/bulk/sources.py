@@ -49,7 +49,7 @@ BYTES_A_TOKEN = 6
 BUFFER = 1 << 20
 # Bytes that are decompressed to estimate a file's size.
 SAMPLE = 8 * BUFFER
-# Where a part stops that extends to the end of its file.
+# The stop of a part that extends to the end of its file.
 END = 2**63 - 1
 # Names that file systems give to the time or the hash of a file's last change.
 VERSIONS = (
@@ -77,7 +77,7 @@ class Source:
 
     @property
     def place(self) -> str:
-        """Where the file is, for messages: a path, or a URL."""
+        """The path or URL of the file, for messages."""
         return self.url.removeprefix("file://")
 
 

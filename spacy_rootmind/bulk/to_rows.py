@@ -18,7 +18,7 @@ Row = dict[str, Any]
 ATTRIBUTES = {"pos": "POS", "tags": "TAG", "morphs": "MORPH", "lemmas": "LEMMA"}
 # What spaCy's string store has for a token without features.
 EMPTY_MORPH = "_"
-# Of a document without tokens.
+# The list columns of a document without tokens.
 EMPTY_LISTS: Row = {field.name: [] for field in SENTENCE_FIELDS if pa.types.is_list(field.type)}
 
 

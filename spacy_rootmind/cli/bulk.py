@@ -39,6 +39,7 @@ MIN_PART_BYTES = 64 << 10
 FEW_PARTS = 64
 READERS_OF_COUNTS = 16
 HINT = "Run the same command again to continue."
+FAILED_HINT = f"{HINT} After a change of the input, give another --output."
 
 
 @dataclass
@@ -183,7 +184,7 @@ def _report(options: BulkOptions, messages: Messages, progress: Progress, n_part
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
         messages.fail(f"Part {part.number} ({place}): {reason}")
     if failed:
-        messages.fail(f"{len(failed)} of {n_parts} parts are missing. {summary}", HINT)
+        messages.fail(f"{len(failed)} of {n_parts} parts are missing. {summary}", FAILED_HINT)
     else:
         messages.good(summary)
     return 1 if failed or total.errors else 0

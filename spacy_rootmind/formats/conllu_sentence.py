@@ -185,7 +185,7 @@ class SentenceBuilder:
 
 
 class Arc(NamedTuple):
-    """What is given of a word's arc: the head, 0 for the root, and the label, or None."""
+    """The given head (0 for the root) and label of a word, None where there is none."""
 
     head: int | None
     label: str | None

@@ -1,4 +1,4 @@
-"""What decides the meaning of a network's weights, besides their sizes.
+"""The layers of a network that decide what its weights mean, besides their sizes.
 
 Thinc's `Model.from_dict` refuses sizes that the config does not set. It takes over everything else
 as it was saved, whatever the config says.

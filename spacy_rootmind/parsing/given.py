@@ -48,14 +48,14 @@ def as_set(records: InputRecords, settings: ParserSettings) -> InputRecords:
 
 
 class Given:
-    """What is given with the Doc of a record of CoNLL-U."""
+    """The annotation that is given with the Doc of a record of CoNLL-U."""
 
     def __init__(self, doc: Doc, record: InputRecord, sentence: Sentence) -> None:
         self.record = record
         self.attributes, self.values = given_values(sentence, doc.vocab)
         if record.replace_tags:
             self.attributes = []
-        # Features that go with the given parts of speech, as far as any have been found.
+        # Features that go with the given parts of speech, 0 where none have been found yet.
         self.features: Any = np.zeros(len(doc), dtype=np.uint64)
         if self.has(POS) or self.has(MORPH):
             doc.user_data[FIXED_TAGS] = True

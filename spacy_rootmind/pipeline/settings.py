@@ -19,7 +19,7 @@ Decode = Literal["tree", "labelled_tree"]
 
 
 class Expected(NamedTuple):
-    """What a setting accepts: in words, as a check, and the type of which it is kept."""
+    """The values that a setting accepts: in words, as a check, and the type they are kept in."""
 
     words: str
     accepts: Callable[[Any], bool]
@@ -68,7 +68,7 @@ FUNCTION = Expected(
 
 @dataclass(frozen=True)
 class Settings:
-    """What a user can set on the component; `configure` changes it.
+    """The settings of the component; `configure` changes them.
 
     The factory `root_mst` has these fields as parameters. The checks in their types are made
     whenever there are new settings.
