@@ -26,10 +26,19 @@ from spacy.util import load_config, load_model_from_config, registry
 from thinc.api import Config
 
 from spacy_rootmind.annotation.teacher_records import read_distributions
+from spacy_rootmind.pipeline import settings as component_settings
 from spacy_rootmind.pipeline.attributes import SETTERS, attributes_read
 from spacy_rootmind.pipeline.settings import default_settings
 from spacy_rootmind.training.losses import OBJECTIVES
-from spacy_rootmind.trees import checks, decoding, distribution, losses, probabilities, sampling
+from spacy_rootmind.trees import (
+    checks,
+    constrained_arrays,
+    decoding,
+    distribution,
+    losses,
+    probabilities,
+    sampling,
+)
 
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
 PAGES += sorted(p for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts)
@@ -135,7 +144,12 @@ class Finder(doctest.DocTestFinder):
 
 
 @pytest.mark.parametrize(
-    "module", [checks, decoding, distribution, losses, probabilities, sampling]
+    "module",
+    [
+        *(checks, constrained_arrays, decoding, distribution, losses, probabilities, sampling),
+        component_settings,
+    ],
+    ids=lambda module: module.__name__,
 )
 def test_docstring_examples_run(module):
     runner = doctest.DocTestRunner()
