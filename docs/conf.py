@@ -54,6 +54,7 @@ site_sections = {
         "Results next to the papers <projects/papers/results>",
     ],
     "Reference": [
+        "reference/names",
         "reference/arrays",
         "reference/component",
         "reference/configuration",

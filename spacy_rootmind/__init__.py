@@ -21,20 +21,30 @@ from spacy_rootmind.trees.probabilities import arc_marginals, entropy, log_parti
 from spacy_rootmind.trees.sampling import sample_trees
 
 if TYPE_CHECKING:
+    from spacy_rootmind.annotation.extensions import Arc, Parse, check_details, register_extensions
     from spacy_rootmind.annotation.writing import restore_edges
+    from spacy_rootmind.pipeline.constraints import Constraints
     from spacy_rootmind.pipeline.other_pipelines import replace_parser
+    from spacy_rootmind.pipeline.root_mst import RootMST
     from spacy_rootmind.pipeline.settings import configure
     from spacy_rootmind.rendering.api import render
+    from spacy_rootmind.trees.constrained_arrays import decode_constrained
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Arc",
+    "Constraints",
     "NoTreeError",
+    "Parse",
+    "RootMST",
     "TreeDistribution",
     "__version__",
     "arc_marginals",
+    "check_details",
     "configure",
     "decode",
+    "decode_constrained",
     "decode_kbest",
     "entropy",
     "head_selection",
@@ -42,6 +52,7 @@ __all__ = [
     "is_tree",
     "log_partition",
     "perceptron",
+    "register_extensions",
     "render",
     "replace_parser",
     "restore_edges",
@@ -54,7 +65,14 @@ __all__ = [
 
 
 _LAZY = {
+    "Arc": "spacy_rootmind.annotation.extensions",
+    "Constraints": "spacy_rootmind.pipeline.constraints",
+    "Parse": "spacy_rootmind.annotation.extensions",
+    "RootMST": "spacy_rootmind.pipeline.root_mst",
+    "check_details": "spacy_rootmind.annotation.extensions",
     "configure": "spacy_rootmind.pipeline.settings",
+    "decode_constrained": "spacy_rootmind.trees.constrained_arrays",
+    "register_extensions": "spacy_rootmind.annotation.extensions",
     "render": "spacy_rootmind.rendering.api",
     "replace_parser": "spacy_rootmind.pipeline.other_pipelines",
     "restore_edges": "spacy_rootmind.annotation.writing",

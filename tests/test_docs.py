@@ -136,6 +136,50 @@ def test_readme_names_every_page():
         assert f"]({page.relative_to(ROOT).as_posix()})" in README
 
 
+def public_names(module):
+    """`__all__` of a module, without importing it: torch and pyarrow may be missing."""
+    path = ROOT.joinpath(*module.split("."))
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    for node in ast.parse(file.read_text(encoding="utf8")).body:
+        if isinstance(node, ast.Assign) and node.targets[0].id == "__all__":
+            return {*ast.literal_eval(node.value)} - {"__version__"}
+    raise AssertionError(f"{module} has no __all__")
+
+
+PUBLIC = ("spacy_rootmind", "spacy_rootmind.torch", "spacy_rootmind.bulk", "spacy_rootmind.bridges")
+
+
+def test_page_of_names_has_every_public_name():
+    page = (ROOT / "docs" / "reference" / "names.md").read_text(encoding="utf8")
+    tables = re.findall(
+        r"^\| `([\w.]+)` \| \|\n\|---\|---\|\n((?:\|.*\n)+)", page, flags=re.MULTILINE
+    )
+    assert tuple(module for module, _ in tables) == PUBLIC
+    for module, rows in tables:
+        named = [
+            name for row in rows.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1])
+        ]
+        assert sorted(named) == sorted(public_names(module))
+
+
+def imports(source):
+    """The modules of ours that a program imports, with the names that it takes from them."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from ((name.name, None) for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.module, name.name) for name in node.names)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_examples_import_public_names_alone(page):
+    for block in blocks(page.relative_to(ROOT), "python"):
+        for module, name in imports(block):
+            if module.partition(".")[0] == "spacy_rootmind":
+                assert module in PUBLIC, module
+                assert name in {None, "bridges", *public_names(module)}, name
+
+
 class Finder(doctest.DocTestFinder):
     """Finds decorated functions as well."""
 
