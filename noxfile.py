@@ -415,7 +415,7 @@ def quickstart(session):
     command = block("README.md", "quickstart")
     command = command.replace("pip install -e .", f"pip install -q {shlex.quote(with_extras())}")
     session.run("bash", "-c", command, external=True)
-    training = block("docs/first-training.md", "training")
+    training = block("docs/tutorial.md", "all at once")
     log = copy / "quickstart.log"
     log.write_text(session.run("bash", "-c", training, external=True, silent=True))
     session.install(with_extras("test", "benchmark"))

@@ -33,7 +33,7 @@ source_suffix = {".md": "markdown"}
 root_doc = "index"
 # The README comes first; the rest of the site in its order.
 site_sections = {
-    "Start": ["in-your-pipeline", "first-training", "tutorial", "migrating"],
+    "Start": ["in-your-pipeline", "tutorial", "migrating"],
     "Use": [
         "command-line",
         "messages",

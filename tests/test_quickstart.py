@@ -20,7 +20,7 @@ from spacy_rootmind.formats.lines import Inputs
 
 ASSETS = QUICKSTART / "assets"
 SPLITS = ("train", "dev", "test")
-PAGE = (ROOT / "docs" / "first-training.md").read_text(encoding="utf8")
+PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf8")
 # What the page shows of the texts that the project parses.
 SHOWN = "Which book did Anna say that she had read?"
 

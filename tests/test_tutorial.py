@@ -24,11 +24,11 @@ def test_tutorial_runs_as_printed(tmp_path):
     folder.mkdir()
     for name in ("projects", "configs"):
         (folder / name).symlink_to(ROOT / name)
-    for language, code in BLOCK.findall(TUTORIAL):
+    _, *steps = BLOCK.findall(TUTORIAL)  # test_quickstart.py runs the first
+    for language, code in steps:
         command = ["python", "-c", code] if language == "python" else ["bash", "-ec", code]
         environment.run(*command, cwd=folder)
-    written = folder / "tutorial"
-    assert "HeadProb=" in (written / "parsed.conllu").read_text(encoding="utf8")
+    assert (folder / "tutorial" / "scores.json").is_file()
     # A model of the README's, for example, stays as it is.
     assert {path.name for path in folder.iterdir()} == {"configs", "projects", "tutorial"}
 

@@ -24,7 +24,6 @@ from listening import (
     weights_of,
 )
 from parsers import gold_examples
-from spacy.cli.train import train
 from spacy.training import Example
 from thinc.api import Adam, Config
 
@@ -63,29 +62,6 @@ def test_page_shows_a_parser_that_listens_and_learns(encoder, gold):
     losses = losses_of(nlp, examples, optimizer, steps=6)
     assert losses[-1] < losses[0]
     assert not unchanged(before, encoder_of(nlp))
-
-
-def test_page_shows_how_to_freeze(encoder, corpus, gold, tmp_path, monkeypatch):
-    """The blocks in the place of the shipped config's, through spaCy's own training."""
-    monkeypatch.chdir(tmp_path)
-    page = (ROOT / "docs" / "transformers.md").read_text(encoding="utf8")
-    *_, code = re.findall(r"^```python\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
-    exec(compile(code.replace("roberta-base", str(encoder)), "transformers.md", "exec"), {})
-    blocks = re.findall(r"^```ini\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
-    [shown] = [block for block in blocks if 'source = "encoder"' in block]
-    rate = "[training.optimizer.learn_rate]"
-    shown = shown.replace(rate, f"[training.optimizer]\n\n{rate}")
-    shown = Config().from_str(f"[components]\n\n{shown}")
-    config = Config().from_disk(ROOT / "configs" / "transformer.cfg", interpolate=False)
-    config["components"] = {}
-    config = config.merge(shown).merge({"training": {"max_steps": 4, "eval_frequency": 2}})
-    overrides = {"paths.train": corpus, "paths.dev": corpus}
-    config.to_disk("frozen.cfg", interpolate=False)
-    train("frozen.cfg", "out", overrides=overrides)
-    nlp = spacy.load(tmp_path / "out" / "model-last")
-    assert [sentence.root for sentence in nlp(TEXT).sents]
-    before = weights_of(encoder_of(spacy.load(tmp_path / "encoder")))
-    assert unchanged(before, encoder_of(nlp))
 
 
 def test_frozen_encoder_without_a_source_is_explained(encoder, gold):
