@@ -1,13 +1,16 @@
-"""Phrases that the pages for people do without: `python .ci/prose.py [PAGE...]`.
+"""Phrases that pages, docstrings and comments do without: `python .ci/prose.py [FILE...]`.
 
-Code, headings and quotations are left out. Each phrase has the reason, or a better one.
+Headings, quotations and the code of pages are left out. Each phrase has the reason, or a better one.
 """
 
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+# Folders whose docstrings and comments are read by default.
+CODE = ()
 # At the start of a sentence, unless it is a question.
 OPENINGS = "Of|Which|Those|What|Where|Nor"
 PHRASES = {
@@ -46,14 +49,40 @@ def find_phrases(text: str) -> list[str]:
     return found
 
 
-def main(names: list[str]) -> int:
-    """Print what to change in pages, by default all for people; return 1 if there is something."""
-    pages = [Path(name) for name in names] or [
-        ROOT / "README.md",
-        ROOT / "CONTRIBUTING.md",
-        *sorted(p for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts),
+def is_source(path: Path) -> bool:
+    """Whether people write a file."""
+    return "_build" not in path.parts and path.suffix in {".md", ".py", ".pyx", ".pxd", ".pyi"}
+
+
+def comments(code: str) -> list[str]:
+    """Return the docstrings and comments of Python or Cython code, a block of lines as one text."""
+    docstrings = re.findall(r'^ *r?"""(.*?)"""', code, flags=re.DOTALL | re.MULTILINE)
+    blocks = re.findall(r"^(?: *# .*\n)+", code, flags=re.MULTILINE)
+    beside = re.findall(r"^[^#\n\"']*\S +# (.*)$", code, flags=re.MULTILINE)
+    return [
+        *(re.sub(r"^ +", "", text, flags=re.MULTILINE) for text in docstrings),
+        *(re.sub(r"^ *# ", "", text, flags=re.MULTILINE) for text in blocks),
+        *beside,
     ]
-    lines = [f"{page}: {one}" for page in pages for one in find_phrases(page.read_text("utf8"))]
+
+
+def files() -> Iterator[Path]:
+    """Yield the pages for people, and the code."""
+    yield ROOT / "README.md"
+    yield ROOT / "CONTRIBUTING.md"
+    yield from (ROOT / "docs").rglob("*.md")
+    for folder in CODE:
+        yield from (ROOT / folder).rglob("*.p[yx]*")
+
+
+def main(names: list[str]) -> int:
+    """Print what to change in files, by default in all; return 1 if there is something."""
+    paths = [Path(name) for name in names] or sorted(p for p in files() if is_source(p))
+    lines = []
+    for path in paths:
+        text = path.read_text("utf8")
+        texts = [text] if path.suffix == ".md" else comments(text)
+        lines += [f"{path}: {phrase}" for text in texts for phrase in find_phrases(text)]
     for line in lines:
         print(line)
     return int(bool(lines))

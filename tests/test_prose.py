@@ -38,3 +38,18 @@ def test_phrases_are_found(prose, text, n_phrases):
 
 def test_pages_have_none(prose, capsys):
     assert prose.main([]) == 0, capsys.readouterr().out
+
+
+def test_comments_and_docstrings_are_read(prose):
+    code = '''def f():
+    """Of trees.
+
+    Those stay.
+    """
+    # Where it is
+    # dead, it goes.
+    return "Of"  # What is left
+'''
+    texts = prose.comments(code)
+    assert texts == ["Of trees.\n\nThose stay.\n", "Where it is\ndead, it goes.\n", "What is left"]
+    assert [len(prose.find_phrases(text)) for text in texts] == [2, 1, 2]
