@@ -1,6 +1,6 @@
 """Phrases that pages, docstrings and comments do without: `python .ci/prose.py [FILE...]`.
 
-Headings, quotations and the code of pages are left out. Each phrase has the reason, or a better one.
+Headings, quotations and the code of pages are left out. Each phrase has a better one, or advice.
 """
 
 import re
@@ -58,7 +58,7 @@ def comments(code: str) -> list[str]:
     """Return the docstrings and comments of Python or Cython code, a block of lines as one text."""
     docstrings = re.findall(r'^ *r?"""(.*?)"""', code, flags=re.DOTALL | re.MULTILINE)
     blocks = re.findall(r"^(?: *# .*\n)+", code, flags=re.MULTILINE)
-    beside = re.findall(r"^[^#\n\"']*\S +# (.*)$", code, flags=re.MULTILINE)
+    beside = re.findall(r"^.*\S  # (.*)$", code, flags=re.MULTILINE)
     return [
         *(re.sub(r"^ +", "", text, flags=re.MULTILINE) for text in docstrings),
         *(re.sub(r"^ *# ", "", text, flags=re.MULTILINE) for text in blocks),
