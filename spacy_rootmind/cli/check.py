@@ -4,13 +4,13 @@
 """
 
 import json
+import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import spacy
@@ -90,21 +90,25 @@ class GoldSentence:
         sentence, SPACE for a whitespace token, NOT_A_NUMBER for anything else.
     labels : list of str
         Empty strings where labels are missing.
-    place : callable
-        Returns the place of a word, counted from 0, for messages.
+    source : str
+        The start of a word's place in messages.
+    numbers : list of int
+        The end of each word's place: the number of its line or token.
     """
 
     heads: NDArray[np.int64]
     labels: list[str]
-    place: Callable[[int], str]
-
-
-@dataclass
-class GoldDoc:
-    """The sentences of a Doc that have words, and how many multiword tokens they have."""
-
-    sentences: list[GoldSentence]
+    source: str
+    numbers: list[int]
     n_multiword: int = 0
+
+    def place(self, word: int) -> str:
+        """Return the place of a word, counted from 0, for messages."""
+        return f"{self.source}{self.numbers[word]}"
+
+
+# A Doc: its sentences that have words.
+GoldDoc = list[GoldSentence]
 
 
 # --- reading -----------------------------------------------------------------------------------
@@ -119,21 +123,21 @@ def read_treebank(path: Path) -> Iterator[GoldDoc | Failure]:
         If the file cannot be read at all.
     """
     if path.suffix == ".spacy":
-        yield from read_docs(path)
+        yield from _read_docs(path)
     else:
         for found in read_sentences(str(path), Inputs([str(path)]).lines(str(path))):
-            yield found if isinstance(found, Failure) else gold_sentence(str(path), found)
+            yield found if isinstance(found, Failure) else [_gold_sentence(str(path), found)]
 
 
-def gold_sentence(file: str, source: conllu.Sentence) -> GoldDoc:
-    """Convert a sentence of CoNLL-U."""
+def _gold_sentence(file: str, source: conllu.Sentence) -> GoldSentence:
     words = source.words
-    sentence = GoldSentence(
+    return GoldSentence(
         np.array([_head(row[conllu.HEAD], len(words)) for row in words], dtype=np.int64),
         ["" if row[conllu.DEPREL] == conllu.EMPTY else row[conllu.DEPREL] for row in words],
-        lambda word: f"{file}:{source.line_of(word)}",
+        f"{file}:",
+        [source.line_of(word) for word in range(len(words))],
+        sum("-" in row[conllu.ID] for row in source.rows),
     )
-    return GoldDoc([sentence], sum("-" in row[conllu.ID] for row in source.rows))
 
 
 def _head(column: str, n_words: int) -> int:
@@ -145,7 +149,7 @@ def _head(column: str, n_words: int) -> int:
     return int(column) if len(column) < 10 and int(column) <= n_words else OUTSIDE
 
 
-def read_docs(path: Path) -> Iterator[GoldDoc | Failure]:
+def _read_docs(path: Path) -> Iterator[GoldDoc | Failure]:
     """Read a file of Docs as training does."""
     try:
         with gc_unchanged():
@@ -161,7 +165,7 @@ def read_docs(path: Path) -> Iterator[GoldDoc | Failure]:
         yield from found
 
 
-def gold_doc(where: str, doc: Doc) -> GoldDoc:
+def gold_doc(name: str, doc: Doc) -> GoldDoc:
     """Convert the trees of a Doc, sentence by sentence."""
     starts, words, (heads, _) = sentence_starts(doc), words_of(doc), annotated_heads(doc)
     sentence = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
@@ -171,17 +175,16 @@ def gold_doc(where: str, doc: Doc) -> GoldDoc:
     local = np.where(sentence[heads] == sentence, number[heads], OUTSIDE)
     local[heads == np.arange(len(doc))] = ROOT
     local[heads == MISSING] = MISSING
-    sentences = []
-    for first, stop in pairwise(stops.tolist()):
-        own = words[first:stop]
-        if len(own):
-            labels = [doc[i].dep_ for i in own.tolist()]
-            sentences.append(GoldSentence(local[own], labels, _place_of(where, own)))
-    return GoldDoc(sentences)
-
-
-def _place_of(where: str, tokens: NDArray[np.int64]) -> Callable[[int], str]:
-    return lambda word: f"{where}, token {tokens[word] + 1}"
+    return [
+        GoldSentence(
+            local[tokens],
+            [doc[i].dep_ for i in tokens.tolist()],
+            f"{name}, token ",
+            (tokens + 1).tolist(),
+        )
+        for tokens in (words[first:stop] for first, stop in pairwise(stops.tolist()))
+        if len(tokens)
+    ]
 
 
 # --- checks ------------------------------------------------------------------------------------
@@ -201,8 +204,6 @@ class Findings:
 
     Attributes
     ----------
-    name : str
-        Name of the treebank in the report.
     root_label : str
         The root's label, as training chooses it.
     n_trees : int
@@ -236,27 +237,25 @@ class Findings:
         """Whether something has to be mended before training."""
         return any(KINDS[kind][0] == ERROR for kind in self.problems)
 
-    def add_doc(self, doc: GoldDoc, max_sentence_length: int | None) -> None:
-        """Check a Doc."""
-        self.n_docs += 1
-        self.n_docs_of_several += len(doc.sentences) > 1
-        if doc.n_multiword:
-            self.add("multiword_tokens", doc.sentences[0].place(0), doc.n_multiword)
-        for sentence in doc.sentences:
-            n_words = len(sentence.heads)
-            self.n_sentences += 1
-            self.n_words += n_words
-            self.longest = max(self.longest, (n_words, sentence.place(0)), key=lambda one: one[0])
-            if max_sentence_length is not None and n_words > max_sentence_length:
-                self.add("long_sentence", f"{sentence.place(0)}: {n_words} words")
-            self.labels.update(filter(None, sentence.labels))
-            self._check_labels(sentence)
-            self._check_heads(sentence)
+    def add_sentence(self, sentence: GoldSentence, max_length: int | None) -> None:
+        """Check a sentence."""
+        n_words, start = len(sentence.heads), sentence.place(0)
+        self.n_sentences += 1
+        self.n_words += n_words
+        self.longest = max(self.longest, (n_words, start), key=lambda one: one[0])
+        self.labels.update(filter(None, sentence.labels))
+        if sentence.n_multiword:
+            self.add("multiword_tokens", start, sentence.n_multiword)
+        if max_length is not None and n_words > max_length:
+            self.add("long_sentence", f"{start}: {n_words} words")
+        self._check_labels(sentence)
+        self._check_heads(sentence)
 
     def _check_labels(self, sentence: GoldSentence) -> None:
         """Find labels that contradict heads; also sets heads as training reads them."""
+        root_labels = (self.root_label.lower(), "root")
         for i, label in enumerate(sentence.labels):
-            if label and sentence.heads[i] == ROOT and not is_root(label, self.root_label):
+            if label and sentence.heads[i] == ROOT and label.lower() not in root_labels:
                 self.add("root_with_other_label", f"{sentence.place(i)}: {label}")
                 sentence.heads[i] = MISSING
             elif label == self.root_label and sentence.heads[i] > ROOT:
@@ -280,30 +279,6 @@ class Findings:
             self.n_trees += 1
             self.n_non_projective += not is_projective(with_root)
 
-    def check_training(self) -> None:
-        """Check what only matters in training data."""
-        for label in sorted(self.labels):
-            if self.labels[label] == 1:
-                self.add("rare_label", label)
-
-    def compare(self, training: "Findings") -> None:
-        """Find labels that do not occur in the training data."""
-        for label in sorted(self.labels.keys() - training.labels.keys()):
-            self.add("new_label", f"{label}: {self.labels[label]}")
-
-    def summary(self) -> dict[str, Any]:
-        """Return all findings in the form of the JSON report."""
-        problems = [
-            {"kind": kind, "severity": KINDS[kind][0], "meaning": KINDS[kind][1], **vars(problem)}
-            for kind, problem in self.problems.items()
-        ]
-        return {**vars(self), "labels": dict(self.labels.most_common()), "problems": problems}
-
-
-def is_root(label: str, root_label: str) -> bool:
-    """Tell whether training reads a label of a token that is its own head as the root's."""
-    return label.lower() in (root_label.lower(), "root")
-
 
 def check_treebank(
     name: str,
@@ -313,11 +288,10 @@ def check_treebank(
 ) -> Findings:
     """Check a treebank; the root's label is by default the one that training would choose."""
     docs = list(docs)
+    sentences = [each for doc in docs if not isinstance(doc, Failure) for each in doc]
     roots = Counter(
         label
-        for doc in docs
-        if isinstance(doc, GoldDoc)
-        for sentence in doc.sentences
+        for sentence in sentences
         for head, label in zip(sentence.heads.tolist(), sentence.labels, strict=True)
         if head == ROOT and label
     )
@@ -326,7 +300,10 @@ def check_treebank(
         if isinstance(doc, Failure):
             findings.add("unreadable", str(doc))
         else:
-            findings.add_doc(doc, max_sentence_length)
+            findings.n_docs += 1
+            findings.n_docs_of_several += len(doc) > 1
+    for sentence in sentences:
+        findings.add_sentence(sentence, max_sentence_length)
     if not findings.n_words:
         findings.add("nothing", name)
     elif findings.n_without_head == findings.n_words:
@@ -334,23 +311,20 @@ def check_treebank(
     return findings
 
 
-def compare(found: Sequence[Findings]) -> Findings:
-    """Check the training data for rare labels, and the other treebanks for labels it lacks.
+def compare(found: Sequence[Findings], *, boundaries: bool | None = None) -> None:
+    """Check what the training data teaches: labels, and boundaries of sentences.
 
-    The training data, which is returned, is the first treebank with "train" in its name, or else
-    the first.
+    The training data is the first treebank with "train" in its name, or else the first. Its
+    boundaries are to be learnt if it is a file of Docs, by default.
     """
     training = next((one for one in found if "train" in Path(one.name).name), found[0])
-    training.check_training()
+    for label in sorted(label for label, number in training.labels.items() if number == 1):
+        training.add("rare_label", label)
     for other in found:
-        if other is not training:
-            other.compare(training)
-    return training
-
-
-def require_several_sentences(training: Findings) -> None:
-    """Check that sentence boundaries can be learnt from Docs."""
-    if training.n_docs > 1 and not training.n_docs_of_several:
+        for label in sorted(other.labels.keys() - training.labels.keys()):
+            other.add("new_label", f"{label}: {other.labels[label]}")
+    learns = training.name.endswith(".spacy") if boundaries is None else boundaries
+    if learns and training.n_docs > 1 and not training.n_docs_of_several:
         training.add("single_sentences", training.name, training.n_docs)
 
 
@@ -371,27 +345,15 @@ def check(paths: Sequence[Path], *, max_sentence_length: int | None, as_json: bo
             found.append(check_treebank(str(path), read_treebank(path), max_sentence_length))
         except InputError as error:
             raise CommandError(f"Cannot check {path}: {error}") from error
-    training = compare(found)
-    if training.name.endswith(".spacy"):
-        require_several_sentences(training)
+    compare(found)
     return report(found, as_json=as_json)
 
 
 def treebank_paths(paths: Iterable[Path]) -> list[Path]:
-    """List the given files, and the treebanks in the given folders.
-
-    Raises
-    ------
-    CommandError
-        If a path does not exist, or is not a treebank.
-    """
+    """List the given files, and the treebanks in the given folders."""
     files: list[Path] = []
     for path in paths:
-        try:
-            exists = path.exists()
-        except OSError as error:
-            raise CommandError(f"Cannot check {path}: {error.strerror}") from error
-        if not exists:
+        if not os.path.exists(path):
             raise CommandError(f"File not found: {path}")
         inside = [file for suffix in SUFFIXES for file in walk_directory(path, suffix)]
         files += inside if path.is_dir() else [path]
@@ -406,61 +368,59 @@ def treebank_paths(paths: Iterable[Path]) -> list[Path]:
 def report(found: Sequence[Findings], *, as_json: bool) -> int:
     """Print findings; returns the exit code."""
     if as_json:
-        treebanks = [findings.summary() for findings in found]
+        treebanks = [{**vars(one), "problems": _listed(one)} for one in found]
         print(json.dumps({"treebanks": treebanks}, indent=2, ensure_ascii=False))
     else:
         printer = Printer(pretty=sys.stdout.isatty())
         for findings in found:
-            show(printer, findings)
+            _show(printer, findings)
     return int(any(findings.has_errors for findings in found))
 
 
-def show(printer: Printer, findings: Findings) -> None:
+def _listed(findings: Findings) -> list[dict[str, object]]:
+    return [
+        {"kind": kind, "severity": KINDS[kind][0], "meaning": KINDS[kind][1], **vars(problem)}
+        for kind, problem in findings.problems.items()
+    ]
+
+
+def _show(printer: Printer, findings: Findings) -> None:
     """Print findings as text."""
     printer.divider(findings.name)
     rows = [
-        ("Docs", count(findings.n_docs)),
-        ("  with several sentences", count(findings.n_docs_of_several)),
-        ("Sentences", count(findings.n_sentences)),
+        ("Docs", _count(findings.n_docs)),
+        ("  with several sentences", _count(findings.n_docs_of_several)),
+        ("Sentences", _count(findings.n_sentences)),
         ("  longest", "{} words: {}".format(*findings.longest)),
-        ("Words", count(findings.n_words)),
-        ("  without a head", count(findings.n_without_head, findings.n_words)),
-        ("Complete trees", count(findings.n_trees)),
-        ("  non-projective", count(findings.n_non_projective, findings.n_trees)),
+        ("Words", _count(findings.n_words)),
+        ("  without a head", _count(findings.n_without_head, findings.n_words)),
+        ("Complete trees", _count(findings.n_trees)),
+        ("  non-projective", _count(findings.n_non_projective, findings.n_trees)),
     ]
     printer.table([row for row in rows if row[1]])
-    printer.text(f"Labels: {label_counts(findings.labels)}")
+    labels = [f"{label} {number}" for label, number in findings.labels.most_common()]
+    shown = labels[:N_LABELS]
+    if len(labels) > N_LABELS:
+        shown.append(f"and {len(labels) - N_LABELS} others")
+    printer.text(f"Labels: {', '.join(shown) or 'none'}")
     for kind in sorted(findings.problems, key=lambda kind: KINDS[kind][0]):
-        show_problem(printer, kind, findings.problems[kind])
+        _show_problem(printer, kind, findings.problems[kind])
     if not findings.problems:
         printer.good("No problems found")
 
 
-def count(number: int, total: int | None = None) -> str:
+def _count(number: int, total: int | None = None) -> str:
     """Format a number and its share of the total; empty for 0."""
-    if not number:
-        return ""
     share = f" ({100 * number / total:.1f} %)" if total else ""
-    return f"{number:,}{share}"
+    return f"{number:,}{share}" if number else ""
 
 
-def label_counts(labels: Counter[str]) -> str:
-    """Format labels with their counts, most frequent first."""
-    shown = [f"{label} {number}" for label, number in labels.most_common(N_LABELS)]
-    rest = len(labels) - len(shown)
-    return ", ".join(shown) + (f", and {rest} others" if rest > 0 else "") or "none"
-
-
-def show_problem(printer: Printer, kind: str, problem: Problem) -> None:
+def _show_problem(printer: Printer, kind: str, problem: Problem) -> None:
     """Print a problem and its places; without colours, with its severity."""
     severity, meaning = KINDS[kind]
     title = f"{meaning[0].upper()}{meaning[1:]}: {problem.count:,}"
-    if not printer.pretty:
-        title = f"{severity.capitalize()}: {title}"
-    if severity == ERROR:
-        printer.fail(title)
-    else:
-        printer.warn(title)
+    show = printer.fail if severity == ERROR else printer.warn
+    show(title if printer.pretty else f"{severity.capitalize()}: {title}")
     # Not wrapped, so that terminals recognize it as a link.
     for place in problem.places:
         print(f"  {place}")

@@ -15,14 +15,7 @@ from thinc.api import ConfigValidationError
 from spacy_rootmind.annotation.alignment import aligned_heads, gold_counterparts
 from spacy_rootmind.annotation.reading import annotated_heads
 from spacy_rootmind.annotation.sentences import words_of
-from spacy_rootmind.cli.check import (
-    Findings,
-    check_treebank,
-    compare,
-    gold_doc,
-    report,
-    require_several_sentences,
-)
+from spacy_rootmind.cli.check import Findings, check_treebank, compare, gold_doc, report
 from spacy_rootmind.cli.errors import CommandError
 from spacy_rootmind.compat import (
     ConfigSchemaTraining,
@@ -49,7 +42,7 @@ def debug(config_path: Path, overrides: dict[str, Any], *, limit: int, as_json: 
         nlp = load_model_from_config(config)
         interpolated = nlp.config.interpolate()
         training = registry.resolve(interpolated["training"], schema=ConfigSchemaTraining)
-        readers = make_readers(interpolated, training)
+        readers = _make_readers(interpolated, training)
     names = [name for name in nlp.pipe_names if nlp.get_pipe_meta(name).factory == "root_mst"]
     if not names:
         raise CommandError(
@@ -57,24 +50,20 @@ def debug(config_path: Path, overrides: dict[str, Any], *, limit: int, as_json: 
             f"Found: {', '.join(nlp.pipe_names) or 'no components'}.",
         )
     settings = [interpolated["components"][name] for name in names]
-    longest = min(one["max_sentence_length"] for one in settings)
-    train = read_corpus("train", readers[0], nlp, limit, longest)
-    # The root's label is learnt from the training corpus, also where dev has other labels.
-    dev = read_corpus("dev", readers[1], nlp, limit, longest, train.root_label)
-    compare([train, dev])
-    if any(one["sentences"] == "auto" for one in settings):
-        require_several_sentences(train)
-    return report([train, dev], as_json=as_json)
+    found: list[Findings] = []
+    for name, reader in zip(("train", "dev"), readers, strict=True):
+        examples = _read_examples(name, reader, nlp, limit)
+        gold = (gold_doc(f"{name}, example {i}", eg.reference) for i, eg in enumerate(examples, 1))
+        longest = min(one["max_sentence_length"] for one in settings)
+        # The root's label is learnt from the training corpus, also where dev has other labels.
+        root_label = found[0].root_label if found else None
+        found.append(check_treebank(name, gold, longest, root_label))
+        add_lost_heads(found[-1], examples)
+    compare(found, boundaries=any(one["sentences"] == "auto" for one in settings))
+    return report(found, as_json=as_json)
 
 
-def make_readers(config: dict[str, Any], training: dict[str, Any]) -> list[Any]:
-    """Make the readers of both corpora.
-
-    Raises
-    ------
-    CommandError
-        If the config does not say where they are.
-    """
+def _make_readers(config: dict[str, Any], training: dict[str, Any]) -> list[Any]:
     names = [training["train_corpus"], training["dev_corpus"]]
     try:
         return list(resolve_dot_names(config, names))
@@ -84,49 +73,16 @@ def make_readers(config: dict[str, Any], training: dict[str, Any]) -> list[Any]:
         raise CommandError(f"Cannot make the corpora {' and '.join(names)}", str(error)) from error
 
 
-def read_corpus(
-    name: str,
-    reader: Callable[[Language], Iterable[Example]],
-    nlp: Language,
-    limit: int,
-    max_sentence_length: int,
-    root_label: str | None = None,
-) -> Findings:
-    """Read a corpus, or its first examples, and check it.
-
-    Parameters
-    ----------
-    name : str
-        "train" or "dev".
-    reader : callable
-        The corpus reader of the config.
-    nlp : Language
-        The pipeline, whose tokenizer makes the predicted Docs.
-    limit : int
-        How many examples to read; 0 for all.
-    max_sentence_length : int
-        Longer sentences are reported.
-    root_label : str, optional
-        The root's label; by default the one that training chooses from this corpus.
-
-    Raises
-    ------
-    CommandError
-        If it cannot be read.
-    """
+def _read_examples(
+    name: str, reader: Callable[[Language], Iterable[Example]], nlp: Language, limit: int
+) -> list[Example]:
+    """Read a corpus, or its first examples; 0 for all."""
     try:
-        examples = list(islice(reader(nlp), limit or None))
+        return list(islice(reader(nlp), limit or None))
     except Exception as error:
         raise CommandError(
             f"Cannot read the corpus for {name}", f"{type(error).__name__}: {error}"
         ) from error
-    docs = (
-        gold_doc(f"{name}, example {i}", example.reference)
-        for i, example in enumerate(examples, start=1)
-    )
-    findings = check_treebank(name, docs, max_sentence_length, root_label)
-    add_lost_heads(findings, examples)
-    return findings
 
 
 def add_lost_heads(findings: Findings, examples: Iterable[Example]) -> None:
