@@ -17,17 +17,27 @@ from spacy_rootmind.rendering.drawing import draw_sentence, runs_rtl
 from spacy_rootmind.rendering.svg import complete_svg, draw_picture, stack
 from spacy_rootmind.rendering.text import clean
 
-FLAGS = ("add_lemma", "collapse_phrases", "collapse_punct", "compact", "fine_grained")
-TEXTS = ("bg", "color", "font", "highlight")
-NUMBERS = ("arrow_spacing", "arrow_stroke", "arrow_width", "distance", "offset_x", "word_spacing")
-HIGHLIGHT = "#d1242f"
-FONT = "Arial, Helvetica, Liberation Sans, sans-serif"
+# Options: flags, texts, and numbers of pixels. Without `distance` and `offset_x`, words are as far
+# apart as the texts need.
+DEFAULTS: dict[str, bool | str | float | None] = {
+    **dict.fromkeys(
+        ("add_lemma", "collapse_phrases", "collapse_punct", "compact", "fine_grained"), False
+    ),
+    "bg": "#ffffff",
+    "color": "#000000",
+    "font": "Arial, Helvetica, Liberation Sans, sans-serif",
+    "highlight": "#d1242f",
+    "arrow_spacing": 8,
+    "arrow_stroke": 1.5,
+    "arrow_width": 7,
+    "word_spacing": 22,
+    "distance": None,
+    "offset_x": None,
+}
 # Like displaCy's, but as wide as the page; a very wide picture is scrolled by itself.
 FIGURE = """
 <figure style="margin: 0 0 3rem; overflow-x: auto">{content}</figure>
 """
-# In pixels; `distance` and `offset_x` have no default, but are as large as the texts need.
-SIZES = {"arrow_spacing": 8, "arrow_stroke": 1.5, "arrow_width": 7, "word_spacing": 22}
 
 
 def render(
@@ -101,9 +111,7 @@ def render(
     spans = list(find_sentences(docs))
     pictures = [
         draw_picture(
-            draw_sentence(span, settings, max_alternatives),
-            settings,
-            is_rtl=runs_rtl(span),
+            draw_sentence(span, settings, max_alternatives), settings, is_rtl=runs_rtl(span)
         )
         for span in spans
     ]
@@ -117,14 +125,14 @@ def render(
         ]
         markup = html_page(svgs, lang, is_rtl=is_rtl) if is_page else "".join(svgs)
     markup = minify_html(markup) if minify else markup.strip()
+    if target is None and compat.RENDER_WRAPPER is not None:
+        markup = compat.RENDER_WRAPPER(markup)
     if target is not None:
         write(target, markup)
-        return None
-    if compat.RENDER_WRAPPER is not None:
-        markup = compat.RENDER_WRAPPER(markup)
-    if not is_shown:
+    elif is_shown:
+        show(markup)
+    else:
         return markup
-    show(markup)
     return None
 
 
@@ -132,33 +140,26 @@ def render(
 
 
 def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Check options and fill in the defaults that differ from displaCy's or that it lacks."""
-    names = (*FLAGS, *TEXTS, *NUMBERS)
+    """Check options and fill in the defaults."""
+    settings: dict[str, Any] = dict(DEFAULTS)
     for name, value in options.items():
-        if name not in names:
+        if name not in DEFAULTS:
             raise ValueError(
                 f"expected options of a dependency picture, received {name!r}; the options are "
-                f"{', '.join(sorted(names))}"
+                f"{', '.join(sorted(DEFAULTS))}"
             )
-        if name in FLAGS and not isinstance(value, bool):
-            raise ValueError(f"expected True or False for option {name!r}, received {value!r}")
-        if name in TEXTS and not isinstance(value, str):
-            raise ValueError(f"expected a string for option {name!r}, received {value!r}")
-        if name in NUMBERS and not is_size(value):
-            raise ValueError(
-                f"expected a number of pixels, 0 or more, for option {name!r}, received {value!r}"
-            )
-    settings = {"bg": "#ffffff", "color": "#000000", "font": FONT, "highlight": HIGHLIGHT}
-    settings.update({name: escape(clean(options[name])) for name in TEXTS if name in options})
-    others = {name: value for name, value in options.items() if name not in TEXTS}
-    return {**dict.fromkeys(FLAGS, False), **SIZES, **settings, **others}
-
-
-def is_size(value: object) -> bool:
-    """Return whether a value is a number of pixels."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return math.isfinite(value) and value >= 0
+        if isinstance(DEFAULTS[name], bool):
+            is_valid, expected = isinstance(value, bool), "True or False"
+        elif isinstance(DEFAULTS[name], str):
+            is_valid, expected = isinstance(value, str), "a string"
+        else:
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            is_valid = is_number and math.isfinite(value) and value >= 0
+            expected = "a number of pixels, 0 or more,"
+        if not is_valid:
+            raise ValueError(f"expected {expected} for option {name!r}, received {value!r}")
+        settings[name] = escape(clean(value)) if isinstance(value, str) else value
+    return settings
 
 
 def check_path(path: str | Path, *, page: bool) -> Path:
@@ -189,9 +190,8 @@ def find_sentences(docs: Doc | Span | Iterable[Doc | Span]) -> Iterator[Span]:
                 f"none; process it with a pipeline that has `root_mst` first"
             )
         sentences = list(doc.sents) if len(item) else []
-        if isinstance(item, Span):
-            sentences = [s for s in sentences if s.start < item.end and item.start < s.end]
         if isinstance(item, Span) and sentences:
+            sentences = [s for s in sentences if s.start < item.end and item.start < s.end]
             start, end = sentences[0].start, sentences[-1].end
             if (item.start, item.end) != (start, end):
                 raise ValueError(

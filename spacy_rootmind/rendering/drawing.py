@@ -8,14 +8,14 @@ only the columns of arcs that differ, so that these are easy to find.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from spacy.tokens import Span, Token
+from spacy.tokens import Span
 
 from spacy_rootmind.compat import get_doc_settings
-from spacy_rootmind.formats.parse_details import ListedDetails, ListedParse, list_details
+from spacy_rootmind.formats.parse_details import list_details
 from spacy_rootmind.rendering.text import ELLIPSIS, isolate, shorten
 from spacy_rootmind.trees.conventions import MISSING
 
@@ -34,13 +34,6 @@ class Tree(NamedTuple):
 
     heads: tuple[int, ...]
     deps: tuple[str, ...]
-
-
-class Frequency(NamedTuple):
-    """Log probability of a tree, and the number of alternatives that are this tree."""
-
-    log_prob: float
-    n_draws: int
 
 
 class Column(NamedTuple):
@@ -83,30 +76,44 @@ def draw_sentence(span: Span, options: Mapping[str, Any], max_alternatives: int)
     ValueError
         If a head lies outside the sentence.
     """
-    chosen = chosen_tree(span)
-    details = list_details(span)
-    parses = details.parses or ()
-    alternatives = count_trees(parses)
-    others = [tree for tree in alternatives if tree != chosen]
+    chosen, details = chosen_tree(span), list_details(span)
+    drawn = [Tree(tuple(parse.heads), tuple(parse.deps)) for parse in details.parses or ()]
+    n_draws = Counter(drawn)
+    log_probs = {
+        tree: parse.log_prob for tree, parse in zip(drawn, details.parses or (), strict=True)
+    }
+    others = [tree for tree in n_draws if tree != chosen]
     shown = others[:max_alternatives]
     columns, column_of = make_columns(span, [chosen, *shown], options)
-    n_total = len(parses) if len(parses) > len(alternatives) else None
-    parts = describe_chosen(details, alternatives.get(chosen), n_total)
+
+    def describe(tree: Tree, log_prob: float) -> list[str]:
+        # Adding zero turns -0.0 into 0.0.
+        log = round(log_prob, 2) + 0.0
+        parts = [f"probability {math.exp(log_prob):.3g} (log {log:.2f})"]
+        if len(n_draws) < len(drawn):
+            parts.append(f"drawn {n_draws[tree]} of {len(drawn)} times")
+        return parts
+
+    log_prob = log_probs.get(chosen, details.log_prob)
+    parts = [] if log_prob is None else describe(chosen, log_prob)
+    if details.entropy is not None:
+        parts.insert(1, f"entropy {details.entropy:.2f} nats")
     if len(shown) < len(others):
         parts.append(f"{len(shown)} of {len(others)} alternatives shown")
+    caption = "; ".join(parts)
     arcs = tree_arcs(chosen, chosen, column_of, details.arc_numbers(len(span), "{:.2f}".format))
-    drawings = [Drawing(caption(parts), columns, arcs)]
+    drawings = [Drawing(caption[:1].upper() + caption[1:], columns, arcs)]
     names = token_names(span)
     for number, tree in enumerate(shown, start=1):
-        parts = describe_frequency(alternatives[tree], n_total)
+        parts = describe(tree, log_probs[tree])
         parts.append(f"differs in {describe_difference(tree, chosen, names)}")
-        text = f"Alternative {number}: {'; '.join(parts)}"
-        drawing = Drawing(text, columns, tree_arcs(tree, chosen, column_of))
-        drawings.append(focus(drawing, difference_columns(tree, chosen, column_of)))
+        arcs, replaced = (
+            tree_arcs(one, other, column_of) for one, other in ((tree, chosen), (chosen, tree))
+        )
+        changes = {end for arc in arcs + replaced if arc.is_different for end in arc[:2]}
+        drawing = Drawing(f"Alternative {number}: {'; '.join(parts)}", columns, arcs)
+        drawings.append(focus(drawing, changes))
     return drawings
-
-
-# --- trees -------------------------------------------------------------------------------------
 
 
 def chosen_tree(span: Span) -> Tree:
@@ -125,16 +132,6 @@ def chosen_tree(span: Span) -> Tree:
     return Tree(tuple(heads), tuple(token.dep_ for token in span))
 
 
-def count_trees(parses: Iterable[ListedParse]) -> dict[Tree, Frequency]:
-    """Count how often each tree occurs among alternatives; trees in order of first occurrence."""
-    counts: dict[Tree, Frequency] = {}
-    for parse in parses:
-        tree = Tree(tuple(parse.heads), tuple(parse.deps))
-        n_before = counts[tree].n_draws if tree in counts else 0
-        counts[tree] = Frequency(parse.log_prob, n_before + 1)
-    return counts
-
-
 # --- columns -----------------------------------------------------------------------------------
 
 
@@ -142,7 +139,13 @@ def make_columns(
     span: Span, trees: Sequence[Tree], options: Mapping[str, Any]
 ) -> tuple[list[Column], list[int | None]]:
     """Put tokens into columns; also return each token's column, None if its arc is not drawn."""
-    hidden = hidden_tokens(span, trees, collapse_punct=options["collapse_punct"])
+    heads = {head for tree in trees for head in tree.heads}
+    hides_punct = options["collapse_punct"]
+    hidden = {
+        i
+        for i, token in enumerate(span)
+        if (token.is_space or (hides_punct and token.is_punct)) and i not in heads
+    }
     in_chunk = chunk_continuations(span, trees, hidden) if options["collapse_phrases"] else set()
     groups: list[list[int]] = []
     column_of: list[int | None] = []
@@ -159,20 +162,11 @@ def make_columns(
         column_of.append(len(groups) - 1)
     columns = []
     for group in groups:
-        words = [i for i in group if column_of[i] is not None]
-        [root, *_] = group_roots(words, trees[0])
-        columns.append(make_column([span[i] for i in group], span[root], options))
+        [root, *_] = group_roots([i for i in group if column_of[i] is not None], trees[0])
+        text = " ".join("".join(span[i].text_with_ws for i in group).split())
+        tag = span[root].tag_ if options["fine_grained"] else span[root].pos_
+        columns.append(Column(text or VISIBLE_SPACE, tag, span[root].lemma_))
     return columns, column_of
-
-
-def hidden_tokens(span: Span, trees: Sequence[Tree], *, collapse_punct: bool) -> set[int]:
-    """Find whitespace, and with `collapse_punct` punctuation, that is not a head in any tree."""
-    heads = {head for tree in trees for head in tree.heads}
-    return {
-        i
-        for i, token in enumerate(span)
-        if (token.is_space or (collapse_punct and token.is_punct)) and i not in heads
-    }
 
 
 def chunk_continuations(span: Span, trees: Sequence[Tree], hidden: set[int]) -> set[int]:
@@ -195,24 +189,13 @@ def group_roots(words: Sequence[int], tree: Tree) -> list[int]:
     return [i for i in words if tree.heads[i] == i or tree.heads[i] not in words]
 
 
-def make_column(tokens: Sequence[Token], root: Token, options: Mapping[str, Any]) -> Column:
-    """Join the tokens of a column, with the tag and lemma of their root."""
-    text = " ".join("".join(token.text_with_ws for token in tokens).split())
-    tag = root.tag_ if options["fine_grained"] else root.pos_
-    return Column(text or VISIBLE_SPACE, tag, root.lemma_)
-
-
 # --- arcs --------------------------------------------------------------------------------------
 
 
 def differing_tokens(tree: Tree, chosen: Tree) -> list[int]:
-    """List the tokens whose head or label differs from the Doc's own parse."""
-    pairs = zip(
-        zip(tree.heads, tree.deps, strict=True),
-        zip(chosen.heads, chosen.deps, strict=True),
-        strict=True,
-    )
-    return [i for i, (own, other) in enumerate(pairs) if own != other]
+    """List the tokens whose head or label is not the same in two trees."""
+    arcs, others = (list(zip(*one, strict=True)) for one in (tree, chosen))
+    return [i for i, arc in enumerate(arcs) if arc != others[i]]
 
 
 def tree_arcs(
@@ -221,54 +204,30 @@ def tree_arcs(
     column_of: Sequence[int | None],
     numbers: Sequence[str] | None = None,
 ) -> list[Arc]:
-    """List the arcs of a tree that are drawn, with their probabilities as text if given."""
+    """List the arcs of a tree that are drawn, with their probabilities as text if given.
+
+    Among arcs that start and end in the same column, only the one from ROOT is drawn.
+    """
     different = set(differing_tokens(tree, chosen))
     arcs = []
     for i, (head, label) in enumerate(zip(*tree, strict=True)):
-        ends = arc_columns(i, head, column_of)
-        if ends is None:
-            continue
-        arcs.append(Arc(*ends, label, i in different, numbers[i] if numbers else ""))
+        start, end = None if head == MISSING else column_of[head], column_of[i]
+        if start is not None and end is not None and (head == i or start != end):
+            arcs.append(Arc(start, end, label, i in different, numbers[i] if numbers else ""))
     return arcs
 
 
-def arc_columns(dep: int, head: int, column_of: Sequence[int | None]) -> tuple[int, int] | None:
-    """Find the columns of an arc's head and dependent; None if it is not drawn.
-
-    Of the arcs that start and end in the same column, only the one from ROOT is drawn.
-    """
-    if head == MISSING:
-        return None
-    head_column, dep_column = column_of[head], column_of[dep]
-    if head_column is None or dep_column is None:
-        return None
-    is_seen = head == dep or head_column != dep_column
-    return (head_column, dep_column) if is_seen else None
-
-
-# --- long sentences ----------------------------------------------------------------------------
-
-
-def difference_columns(tree: Tree, chosen: Tree, column_of: Sequence[int | None]) -> set[int]:
-    """List the columns of the arcs in which a tree and the Doc's own parse differ."""
-    found: set[int] = set()
-    for i in differing_tokens(tree, chosen):
-        for head in (tree.heads[i], chosen.heads[i]):
-            found.update(arc_columns(i, head, column_of) or ())
-    return found
-
-
-def focus(drawing: Drawing, differences: set[int]) -> Drawing:
+def focus(drawing: Drawing, changes: set[int]) -> Drawing:
     """Leave out the columns of a long drawing that have no arc that differs.
 
     Arcs with an end in one of them are left out as well: the parse has them, too.
     """
     n_columns = len(drawing.columns)
-    if n_columns <= MAX_COLUMNS or not differences:
+    if n_columns <= MAX_COLUMNS or not changes:
         return drawing
     columns: list[Column] = []
     new_place: dict[int, int] = {}
-    for is_kept, run in groupby(range(n_columns), key=differences.__contains__):
+    for is_kept, run in groupby(range(n_columns), key=changes.__contains__):
         group = list(run)
         if not is_kept and len(group) > 1:
             columns.append(Column(ELLIPSIS, "", ""))
@@ -285,41 +244,6 @@ def focus(drawing: Drawing, differences: set[int]) -> Drawing:
 
 
 # --- captions ----------------------------------------------------------------------------------
-
-
-def caption(parts: Sequence[str]) -> str:
-    """Join the parts of a caption and capitalize it."""
-    text = "; ".join(parts)
-    return text[:1].upper() + text[1:]
-
-
-def describe_prob(log_prob: float) -> str:
-    """Format a probability and its logarithm."""
-    # Adding zero turns -0.0 into 0.0.
-    return f"probability {math.exp(log_prob):.3g} (log {round(log_prob, 2) + 0.0:.2f})"
-
-
-def describe_frequency(frequency: Frequency, n_total: int | None) -> list[str]:
-    """Describe a tree's probability and draws; `n_total` is None if no tree occurs twice."""
-    parts = [describe_prob(frequency.log_prob)]
-    if n_total is not None:
-        parts.append(f"drawn {frequency.n_draws} of {n_total} times")
-    return parts
-
-
-def describe_chosen(
-    details: ListedDetails, frequency: Frequency | None, n_total: int | None
-) -> list[str]:
-    """Describe the Doc's own parse; `frequency` is None if it is not among the alternatives."""
-    log_prob, entropy = details.log_prob, details.entropy
-    parts = []
-    if frequency is not None:
-        parts = describe_frequency(frequency, n_total)
-    elif log_prob is not None:
-        parts = describe_frequency(Frequency(log_prob, 0), n_total)
-    if entropy is not None:
-        parts.insert(1, f"entropy {entropy:.2f} nats")
-    return parts
 
 
 def describe_difference(tree: Tree, chosen: Tree, names: Sequence[str]) -> str:

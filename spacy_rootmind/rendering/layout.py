@@ -5,7 +5,7 @@ words are at different heights, shorter ones below, so that lines with a common 
 no label lies on another.
 """
 
-import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -58,55 +58,51 @@ def place_columns(
     """Place the columns that several drawings share; return their middles and the whole width."""
     columns = drawings[0].columns
     widths = [column_width(column, settings) for column in columns]
+    root_widths = [0.0] * len(columns)
+    # The distances that labels need: for an arc's right end, that from its left end.
+    needs: dict[int, dict[int, float]] = defaultdict(dict)
     for drawing in drawings:
-        roots = [arc for arc in drawing.arcs if arc.head == arc.dep]
-        for arc in roots:
+        counts = count_arcs(drawing)
+        n_roots = sum(arc.head == arc.dep for arc in drawing.arcs)
+        for arc in drawing.arcs:
+            start, end = sorted((arc.head, arc.dep))
+            if start != end:
+                need = arc_length(arc, counts, settings)
+                needs[end][start] = max(needs[end].get(start, 0), need)
+                continue
+            root_widths[end] = max(root_widths[end], root_label_width(arc))
             # One label has only arcs next to it, which are lower; several are at the same height.
-            if len(roots) > 1 or len(columns) == 1:
-                widths[arc.dep] = max(widths[arc.dep], root_label_width(arc))
-        for column, n_arcs in enumerate(count_arcs(drawing)):
-            widths[column] = max(widths[column], n_arcs * PORT)
+            if n_roots > 1 or len(columns) == 1:
+                widths[end] = max(widths[end], root_widths[end])
+        widths = [max(width, n * PORT) for width, n in zip(widths, counts, strict=True)]
     gap = COMPACT_GAP if settings["compact"] else WORD_GAP
-    left = settings.get("offset_x", max(widths[0] / 2, overhang(drawings, 0)) + MARGIN)
-    places = [left]
-    needs = label_needs(drawings, settings)
+    left, distance = settings["offset_x"], settings["distance"]
+    places = [max(widths[0], root_widths[0]) / 2 + MARGIN if left is None else left]
     for column in range(1, len(columns)):
-        place = places[-1] + (widths[column - 1] + widths[column]) / 2 + gap
-        for start, need in needs.get(column, {}).items():
-            place = max(place, places[start] + need)
-        places.append(place)
-    if "distance" in settings:
-        places = [left + i * settings["distance"] for i in range(len(columns))]
-    last = len(columns) - 1
-    return places, places[-1] + max(widths[-1] / 2, overhang(drawings, last)) + MARGIN
+        nearest = places[-1] + (widths[column - 1] + widths[column]) / 2 + gap
+        others = (places[start] + need for start, need in needs[column].items())
+        places.append(max([nearest, *others]))
+    if distance is not None:
+        places = [places[0] + i * distance for i in range(len(columns))]
+    return places, places[-1] + max(widths[-1], root_widths[-1]) / 2 + MARGIN
 
 
 def column_width(column: Column, settings: Mapping[str, Any]) -> float:
     """Estimate the width of a column's texts."""
-    widths = [text_width(column.text, WORD_SIZE), text_width(column.tag, TAG_SIZE)]
-    if settings["add_lemma"]:
-        widths.append(text_width(column.lemma, TAG_SIZE))
-    return max(widths)
+    small = [column.tag, column.lemma] if settings["add_lemma"] else [column.tag]
+    return max(text_width(column.text, WORD_SIZE), *(text_width(text, TAG_SIZE) for text in small))
 
 
 def label_width(arc: Arc) -> float:
     """Estimate the width of an arc's label, which has its number below it."""
     # Labels that differ are bold.
     factor = 1.1 if arc.is_different else 1.0
-    label, number = text_width(arc.label, LABEL_SIZE), text_width(arc.number, NUMBER_SIZE)
-    return max(label, number) * factor
+    return factor * max(text_width(arc.label, LABEL_SIZE), text_width(arc.number, NUMBER_SIZE))
 
 
 def root_label_width(arc: Arc) -> float:
     """Estimate the width of a label of an arc from ROOT, which has its number next to it."""
     return label_width(arc._replace(number="")) + text_width(f" {arc.number}", NUMBER_SIZE)
-
-
-def overhang(drawings: Sequence[Drawing], column: int) -> float:
-    """Return half the width of the widest label over an arc from ROOT to a column."""
-    arcs = (arc for drawing in drawings for arc in drawing.arcs)
-    widths = [root_label_width(arc) for arc in arcs if arc.head == arc.dep == column]
-    return max(widths, default=0) / 2
 
 
 def count_arcs(drawing: Drawing) -> list[int]:
@@ -118,26 +114,16 @@ def count_arcs(drawing: Drawing) -> list[int]:
     return counts
 
 
-def label_needs(
-    drawings: Sequence[Drawing], settings: Mapping[str, Any]
-) -> dict[int, dict[int, float]]:
-    """Find the distances that labels need: for an arc's right end, that from its left end.
+def arc_length(arc: Arc, counts: Sequence[int], settings: Mapping[str, Any]) -> float:
+    """Find the distance of an arc's ends that its label needs.
 
     An arc between neighbours ends outside of the others there, so that it is shorter.
     """
-    needs: dict[int, dict[int, float]] = {}
-    for drawing in drawings:
-        counts = count_arcs(drawing)
-        for arc in drawing.arcs:
-            start, end = sorted((arc.head, arc.dep))
-            if start != end:
-                need = label_width(arc) + 2 * LABEL_GAP
-                if end - start == 1:
-                    others = min(counts[start] - 1, MOST_OTHERS) + min(counts[end] - 1, MOST_OTHERS)
-                    need += others / 2 * settings["arrow_spacing"]
-                places = needs.setdefault(end, {})
-                places[start] = max(places.get(start, 0), need)
-    return needs
+    length = label_width(arc) + 2 * LABEL_GAP
+    if abs(arc.head - arc.dep) == 1:
+        others = sum(min(counts[column] - 1, MOST_OTHERS) for column in arc[:2])
+        length += others / 2 * settings["arrow_spacing"]
+    return length
 
 
 def lay_out(
@@ -151,25 +137,21 @@ def lay_out(
     """Place the lines of a drawing's arcs over its columns; those after the first are lower."""
     levels = arc_levels(drawing.arcs)
     n_levels = max(levels, default=0)
-    first, step = heights(drawing, n_levels if is_first else math.inf, settings)
-    above_all = first + (n_levels - 1) * step + LABEL_SIZE + LABEL_GAP if n_levels else first
+    numbers = NUMBER_RISE if any(arc.number for arc in drawing.arcs) else 0.0
+    lowest, step = settings["arrow_width"] + 6 + numbers, MIN_STEP + numbers
+    if settings["compact"]:
+        step = COMPACT_STEP + numbers
+    elif is_first:
+        step = max(step, min(MAX_STEP, USUAL_RISE / max(n_levels, 1)))
+    above_all = lowest + (n_levels - 1) * step + LABEL_SIZE + LABEL_GAP if n_levels else lowest
     lines = [
-        Line(arc, *ends, first + (level - 1) * step if level else above_all)
+        Line(arc, *ends, lowest + (level - 1) * step if level else above_all)
         for arc, level, ends in zip(
             drawing.arcs, levels, arc_ends(drawing, levels, places, settings), strict=True
         )
     ]
     height = max((line.rise for line in lines), default=0.0) + LABEL_SIZE + LABEL_GAP
     return Layout(places, lines, width, height)
-
-
-def heights(drawing: Drawing, n_levels: float, settings: Mapping[str, Any]) -> tuple[float, float]:
-    """Choose the height of the lowest arcs, and the distance to those above them."""
-    numbers = NUMBER_RISE if any(arc.number for arc in drawing.arcs) else 0.0
-    first = settings["arrow_width"] + 6 + numbers
-    if settings["compact"]:
-        return first, COMPACT_STEP + numbers
-    return first, max(MIN_STEP + numbers, min(MAX_STEP, USUAL_RISE / max(n_levels, 1)))
 
 
 def arc_levels(arcs: Sequence[Arc]) -> list[int]:
@@ -202,14 +184,11 @@ def arc_ends(
             order[end].append((-1, level, i))
     place_of: dict[tuple[int, int], float] = {}
     for column, meeting in enumerate(order):
-        spacing = min(settings["arrow_spacing"], room_at(places, column) / max(len(meeting), 1))
+        # The width that is not nearer to the next column.
+        neighbours = [*places[max(column - 1, 0) : column], *places[column + 1 : column + 2]]
+        room = min((abs(place - places[column]) for place in neighbours), default=100.0) * 0.8
+        spacing = min(settings["arrow_spacing"], room / max(len(meeting), 1))
         left = places[column] - (len(meeting) - 1) / 2 * spacing
         for number, (*_, i) in enumerate(sorted(meeting)):
             place_of[i, column] = left + number * spacing
     return [(place_of[i, arc.head], place_of[i, arc.dep]) for i, arc in enumerate(drawing.arcs)]
-
-
-def room_at(places: Sequence[float], column: int) -> float:
-    """Return the width at a column that is not nearer to the next one."""
-    neighbours = [*places[max(column - 1, 0) : column], *places[column + 1 : column + 2]]
-    return min((abs(place - places[column]) for place in neighbours), default=100.0) * 0.8

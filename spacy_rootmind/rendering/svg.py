@@ -100,24 +100,14 @@ def draw_picture(
     Words of trees with the same columns are exactly below each other. Tags and lemmas are those of
     the first tree.
     """
-    drawings = [prepare(mirror(drawing) if is_rtl else drawing) for drawing in drawings]
+    drawings = [prepare(drawing, is_rtl=is_rtl) for drawing in drawings]
     complete = [drawing for drawing in drawings if drawing.columns == drawings[0].columns]
     shared = place_columns(complete, settings)
-    trees = [
-        draw_tree(
-            drawing,
-            lay_out(
-                drawing,
-                *(shared if drawing in complete else place_columns([drawing], settings)),
-                settings,
-                is_first=number == 0,
-            ),
-            settings,
-            is_rtl=is_rtl,
-            is_first=number == 0,
-        )
-        for number, drawing in enumerate(drawings)
-    ]
+    trees = []
+    for number, drawing in enumerate(drawings):
+        places = shared if drawing in complete else place_columns([drawing], settings)
+        layout = lay_out(drawing, *places, settings, is_first=number == 0)
+        trees.append(draw_tree(drawing, layout, settings, is_rtl=is_rtl, is_first=number == 0))
     width = max(MIN_WIDTH, *(tree.width for tree in trees))
     parts = []
     for drawing, tree in zip(drawings, trees, strict=True):
@@ -127,23 +117,19 @@ def draw_picture(
     return stack(parts, is_rtl=is_rtl)
 
 
-def mirror(drawing: Drawing) -> Drawing:
-    """Reverse the order of columns."""
-    last = len(drawing.columns) - 1
-    arcs = [arc._replace(head=last - arc.head, dep=last - arc.dep) for arc in drawing.arcs]
-    return Drawing(drawing.caption, drawing.columns[::-1], arcs)
+def prepare(drawing: Drawing, *, is_rtl: bool) -> Drawing:
+    """Cut long texts, remove what XML does not allow, and reverse columns from right to left."""
 
+    def shown(text: str, size: float) -> str:
+        return shorten(clean(text), size, MAX_WORD * size)
 
-def prepare(drawing: Drawing) -> Drawing:
-    """Cut long texts and remove what XML does not allow."""
     columns = [Column(*(shown(text, WORD_SIZE) for text in column)) for column in drawing.columns]
     arcs = [arc._replace(label=shown(arc.label, LABEL_SIZE)) for arc in drawing.arcs]
+    if is_rtl:
+        last = len(columns) - 1
+        arcs = [arc._replace(head=last - arc.head, dep=last - arc.dep) for arc in arcs]
+        columns.reverse()
     return Drawing(drawing.caption, columns, arcs)
-
-
-def shown(text: str, size: float) -> str:
-    """Return a text as it is drawn, before markup is escaped."""
-    return shorten(clean(text), size, MAX_WORD * size)
 
 
 # --- trees -------------------------------------------------------------------------------------
@@ -154,39 +140,34 @@ def draw_tree(
 ) -> Picture:
     """Draw a tree; one that is not the first has neither tags nor lemmas."""
     rows = ["text"]
+    small = ("lemma", "tag") if settings["add_lemma"] else ("tag",)
     if is_first:
-        rows += [
-            row
-            for row in ("lemma", "tag")
-            if (row == "tag" or settings["add_lemma"])
-            and any(getattr(column, row) for column in drawing.columns)
-        ]
+        rows += [row for row in small if any(getattr(column, row) for column in drawing.columns)]
     # Long arcs first: where arcs cross, the label of the lower one is drawn on top.
     lines = sorted(layout.lines, key=lambda line: -line.rise)
     content = [draw_arrow(line, settings, fades=not is_first) for line in lines]
-    baseline = settings["word_spacing"]
+    baselines = {
+        row: settings["word_spacing"] + number * TAG_HEIGHT for number, row in enumerate(rows)
+    }
     for column, place in zip(drawing.columns, layout.places, strict=True):
-        content.append(draw_word(column, place, rows, baseline, is_rtl=is_rtl))
-    bottom = baseline + (len(rows) - 1) * TAG_HEIGHT + MARGIN
+        content.append(draw_word(column, place, baselines, is_rtl=is_rtl))
+    bottom = baselines[rows[-1]] + MARGIN
     markup = TREE.format(y=px(layout.height), content="".join(content))
     return Picture(layout.width, layout.height + bottom, markup)
 
 
-def draw_word(
-    column: Column, place: float, rows: Sequence[str], baseline: float, *, is_rtl: bool
-) -> str:
+def draw_word(column: Column, place: float, baselines: Mapping[str, float], *, is_rtl: bool) -> str:
     """Draw a word, and its lemma and tag below it."""
     lines = []
-    for number, row in enumerate(rows):
-        name = "word" if row == "text" else row
-        size = "" if row == "text" else f' style="font-size: {px(TAG_SIZE)}px"'
+    for row, y in baselines.items():
+        name, size = row, f' style="font-size: {px(TAG_SIZE)}px"'
+        if row == "text":
+            name, size = "word", ""
+        text = escape(getattr(column, row))
         lines.append(
-            f'<tspan class="displacy-{name}" x="{px(place)}" '
-            f'y="{px(baseline + number * TAG_HEIGHT)}"{size}>'
-            f"{escape(getattr(column, row))}</tspan>"
+            f'<tspan class="displacy-{name}" x="{px(place)}" y="{px(y)}"{size}>{text}</tspan>'
         )
-    style = ' style="direction: rtl"' if is_rtl else ""
-    return WORD.format(style=style, lines="".join(lines))
+    return WORD.format(style=' style="direction: rtl"' if is_rtl else "", lines="".join(lines))
 
 
 def draw_arrow(line: Line, settings: Mapping[str, Any], *, fades: bool) -> str:
@@ -195,21 +176,29 @@ def draw_arrow(line: Line, settings: Mapping[str, Any], *, fades: bool) -> str:
     Arcs that differ from the parse's have another colour, dashes and bold labels; in alternatives,
     the others fade.
     """
-    arc = line.arc
-    is_root = arc.head == arc.dep
+    arc, width = line.arc, settings["arrow_width"]
+    # The line ends within the arrow's head.
+    x, y = px(line.dep_x), px(-width / 2)
+    # displaCy leaves out the arc from ROOT: an arrow from above.
+    path = f"M{x},{px(-line.rise)} L{x},{y}"
     texts = place_texts(arc, (line.head_x + line.dep_x) / 2, -line.rise - LABEL_DISTANCE)
     markup = ARROW.format(
-        kind=" displacy-root" if is_root else "",
-        path=root_path(line, settings) if is_root else arc_path(line, settings),
+        kind=" displacy-root" if arc.head == arc.dep else "",
+        path=path if arc.head == arc.dep else arc_path(line, settings),
         stroke=px(settings["arrow_stroke"]),
         dashes=' stroke-dasharray="6 3"' if arc.is_different else "",
-        head=arrowhead(line.dep_x, settings["arrow_width"]),
+        head=f"M{x},2 L{px(line.dep_x - width / 2)},{px(-width)} "
+        f"{px(line.dep_x + width / 2)},{px(-width)}",
         grounds="".join(draw_ground(text, settings["bg"]) for text in texts),
-        label=" ".join(draw_text(text) for text in texts),
+        label=" ".join(
+            LABEL.format(x=px(text.x), y=px(text.y), size=px(text.size), text=escape(text.text))
+            for text in texts
+        ),
     )
+    style = "opacity: 0.65" if fades else ""
     if arc.is_different:
-        return styled(markup, f"color: {settings['highlight']}; font-weight: bold")
-    return styled(markup, "opacity: 0.65") if fades else markup
+        style = f"color: {settings['highlight']}; font-weight: bold"
+    return f'<g style="{style}">{markup}</g>' if style else markup
 
 
 def place_texts(arc: Arc, x: float, y: float) -> list[Text]:
@@ -234,11 +223,6 @@ def draw_ground(text: Text, bg: str) -> str:
     return GROUND.format(x=left, y=top, width=px(width), height=px(text.size), bg=bg)
 
 
-def draw_text(text: Text) -> str:
-    """Draw a label or a number."""
-    return LABEL.format(x=px(text.x), y=px(text.y), size=px(text.size), text=escape(text.text))
-
-
 def arc_path(line: Line, settings: Mapping[str, Any]) -> str:
     """Return the path of an arc from its left end to its right end."""
     left, right = sorted((line.head_x, line.dep_x))
@@ -250,8 +234,7 @@ def arc_path(line: Line, settings: Mapping[str, Any]) -> str:
         return f"M{px(left)},{px(ends[left])} {corners} L{px(right)},{px(ends[right])}"
     width = min((right - left) / 2, CORNER)
     height = min(line.rise * 0.8, CORNER)
-    low = px(top + height)
-    control = px(top + height * CURVE)
+    low, control = px(top + height), px(top + height * CURVE)
     return (
         f"M{px(left)},{px(ends[left])} L{px(left)},{low} "
         f"C{px(left)},{control} {px(left + width * CURVE)},{px(top)} {px(left + width)},{px(top)} "
@@ -259,22 +242,6 @@ def arc_path(line: Line, settings: Mapping[str, Any]) -> str:
         f"C{px(right - width * CURVE)},{px(top)} {px(right)},{control} {px(right)},{low} "
         f"L{px(right)},{px(ends[right])}"
     )
-
-
-def root_path(line: Line, settings: Mapping[str, Any]) -> str:
-    """Return the path of the arc from ROOT, which displaCy leaves out: an arrow from above."""
-    x = px(line.dep_x)
-    return f"M{x},{px(-line.rise)} L{x},{px(-settings['arrow_width'] / 2)}"
-
-
-def arrowhead(x: float, width: float) -> str:
-    """Return the path of an arrow's head, which points to a word."""
-    return f"M{px(x)},2 L{px(x - width / 2)},{px(-width)} {px(x + width / 2)},{px(-width)}"
-
-
-def styled(markup: str, style: str) -> str:
-    """Apply a CSS style to markup."""
-    return f'<g style="{style}">{markup}</g>'
 
 
 # --- captions ----------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from PIL import Image, ImageColor
 from spacy.tokens import Doc
 
 from spacy_rootmind import render
-from spacy_rootmind.rendering.api import FONT
+from spacy_rootmind.rendering.api import DEFAULTS
 from spacy_rootmind.rendering.layout import MARGIN
 from spacy_rootmind.rendering.svg import complete_svg, draw_caption
 
@@ -66,7 +66,7 @@ def test_captions_end_within_the_picture(width):
     """In the font that is there, which need not be the one whose widths are assumed."""
     text = "Alternative 2: probability 0.00266 (log -5.93); differs in det(telescope, the-3) and"
     picture = draw_caption(f"{text} det(telescope, a-11)", width, is_rtl=False)
-    settings = {"bg": "#ffffff", "color": "#000000", "font": FONT}
+    settings = DEFAULTS
     pixels = rasterize(complete_svg(picture, settings, "en", in_page=False))
     inked = np.flatnonzero((pixels[..., :3] != 255).any(axis=(0, 2)))
     assert width / 2 < inked.max() < width - MARGIN / 2
