@@ -2,10 +2,8 @@
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from spacy.language import Language
@@ -33,26 +31,11 @@ CHUNK_CHARS = 100_000
 BATCH_ROWS = 4096
 
 Result = TypeVar("Result")
-Converts = TypeVar("Converts", covariant=True)
 
 
-@dataclass
-class Loaded:
-    """A pipeline of this process. Its tokenizer and vocabulary are not safe for several threads."""
-
-    nlp: Language
-    lock: threading.Lock
-
-
-_loaded: dict[str, Loaded] = {}
+# Pipelines of this process; their tokenizers and vocabularies are not safe for several threads.
+_loaded: dict[str, tuple[Language, threading.Lock]] = {}
 _loading = threading.Lock()
-
-
-class Converter(Protocol[Converts]):
-    """Converts a Doc, given its piece and the number of the document's sentences before it."""
-
-    def __call__(self, doc: Doc, piece: Piece, n_before: int) -> Converts:
-        """Convert a Doc."""
 
 
 class ArrowParser:
@@ -164,13 +147,13 @@ class ArrowParser:
         ValueError
             If it cannot be loaded.
         """
-        return self._load().nlp
+        return self._load()[0]
 
-    def _load(self) -> Loaded:
+    def _load(self) -> tuple[Language, threading.Lock]:
         key = repr(self.settings)
         with _loading:
             if key not in _loaded:
-                _loaded[key] = Loaded(self.settings.load(), threading.Lock())
+                _loaded[key] = (self.settings.load(), threading.Lock())
             return _loaded[key]
 
     def parse(
@@ -189,61 +172,52 @@ class ArrowParser:
     def parse_pieces(
         self,
         records: InputRecords,
-        convert: Converter[Result],
+        convert: Callable[[Doc, Piece, int], Result],
         counts: Counts,
     ) -> Iterator[tuple[Piece, Result | Failure]]:
         """Parse documents in pieces, in order; yield each piece, and its Doc as it is converted.
 
-        If `convert` raises an error, the piece fails.
+        `convert` gets a Doc, its piece, and the number of the document's sentences before it. If it
+        raises an error, the piece fails.
 
         Raises
         ------
         ValueError
             If the pipeline cannot be loaded.
         """
-        loaded = self._load()
+        nlp, lock = self._load()
         # spaCy refuses texts of more characters.
-        limit = min(self.max_chars, loaded.nlp.max_length)
+        limit = min(self.max_chars, nlp.max_length)
         records = as_set(records, self.settings)
         pieces = (piece for record in records for piece in cut_record(record, limit))
         n_before = 0
         for chunk in map(list, chunks(pieces, BATCH_ROWS, CHUNK_CHARS)):
             converted: list[tuple[Piece, Result | Failure]] = []
             # Frees what the chunk adds to the vocabulary.
-            with loaded.lock, loaded.nlp.memory_zone():
+            with lock, nlp.memory_zone():
                 parsed = parse_records(
-                    loaded.nlp,
-                    (piece.record for piece in chunk),
-                    batch_size=self.settings.batch_size,
+                    nlp, (piece.record for piece in chunk), batch_size=self.settings.batch_size
                 )
-                for piece, result in zip(chunk, parsed, strict=True):
-                    found: tuple[Result, Counts] | Failure = (
-                        result
-                        if isinstance(result, Failure)
-                        else _convert(*result, partial(convert, piece=piece, n_before=n_before))
-                    )
+                for piece, found in zip(chunk, parsed, strict=True):
+                    result: Result | Failure
                     if isinstance(found, Failure):
-                        counts.add_error(found)
-                        converted.append((piece, found))
+                        result = found
                     else:
-                        value, of_doc = found
-                        n_before += of_doc.sentences
-                        counts.add(of_doc)
-                        converted.append((piece, value))
+                        record, doc = found
+                        try:
+                            result, of_doc = convert(doc, piece, n_before), count_doc(doc)
+                            counts.add(of_doc)
+                            n_before += of_doc.sentences
+                        except Exception as error:
+                            # A component after the parser has left a Doc that cannot be written.
+                            result = record.failed(error)
+                    if isinstance(result, Failure):
+                        counts.add_error(result)
                     if piece.is_last:
                         counts.documents += 1
                         n_before = 0
+                    converted.append((piece, result))
             yield from converted
-
-
-def _convert(
-    record: InputRecord, doc: Doc, convert: Callable[[Doc], Result]
-) -> tuple[Result, Counts] | Failure:
-    try:
-        return convert(doc), count_doc(doc)
-    except Exception as error:
-        # A component after the parser has left a Doc that cannot be read or written.
-        return record.failed(error)
 
 
 def make_record(

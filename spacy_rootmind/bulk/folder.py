@@ -31,10 +31,6 @@ READERS = 4
 Cuts = list[tuple[int, int, int]]
 
 
-class FolderError(SettingsError):
-    """The folder has something else than what this run writes."""
-
-
 class OutputFolder:
     """The folder of a job's parts, on any file system.
 
@@ -59,7 +55,7 @@ class OutputFolder:
 
         Raises
         ------
-        FolderError
+        SettingsError
             If the folder holds other files, or a run with other settings or another input.
         OSError
             If it cannot be read or written.
@@ -82,7 +78,7 @@ class OutputFolder:
         """Make the folder, which may have what a run left that was killed while it started."""
         names = {name for name in self._names() if not is_temporary(name)}
         if names:
-            raise FolderError(
+            raise SettingsError(
                 f"{self.path} is not empty, and was not written by this version of `bulk`",
                 f"It has {', '.join(sorted(names)[:3])}. Give another --output.",
             )
@@ -129,7 +125,7 @@ class OutputFolder:
             run = json.loads(table.schema.metadata[RUN])
             before = [Source(**source) for source in run.pop("inputs")]
         except (ValueError, KeyError, TypeError) as error:
-            raise FolderError(
+            raise SettingsError(
                 f"{self.manifest} is damaged, or of another version: {error!r}",
                 "Give another --output.",
             ) from error
@@ -138,7 +134,7 @@ class OutputFolder:
             ("of another input", "files", _changes(before, self.sources)),
         ):
             if changes:
-                raise FolderError(
+                raise SettingsError(
                     f"{self.path} has parses {what}",
                     f"{'; '.join(changes)}. Use the same {expected}, or give another --output.",
                 )

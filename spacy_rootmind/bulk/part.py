@@ -12,9 +12,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import fsspec
@@ -28,7 +27,7 @@ from spacy_rootmind.bulk.pieces import Piece
 from spacy_rootmind.bulk.sources import Part, read_part
 from spacy_rootmind.formats.docbin import pack_doc
 from spacy_rootmind.formats.records import KILLED, Failure, InputRecord, InputRecords
-from spacy_rootmind.formats.registry import DOCS, PARQUET, Writer, writer
+from spacy_rootmind.formats.registry import DOCS, PARQUET, writer
 from spacy_rootmind.parsing.stream import Counts
 
 # Bytes of rows that are written together, as a row group.
@@ -140,8 +139,7 @@ def parse_part(job: Job, part: Part, killers: frozenset[int] = frozenset()) -> C
     with new_file(fs, folder, job.data_name(part.number)) as stream:
         if job.form == PARQUET:
             return write_rows(job.parser, records, stream)
-        write = write_docs if job.form == DOCS else partial(write_bytes, writer(job.form))
-        marker = write(job.parser, records, stream)
+        marker = write_pieces(job, records, stream)
     with new_file(fs, folder, done) as stream:
         stream.write(json.dumps(asdict(marker), indent=1).encode("utf8"))
     return marker.counts
@@ -215,53 +213,41 @@ class Marker:
     counts: Counts = field(default_factory=Counts)
     failed: list[dict[str, Any]] = field(default_factory=list)
 
-    def add(self, piece: Piece, failure: Failure) -> None:
-        """Add a piece without a parse."""
-        place = {} if piece.is_whole else {"start": piece.start, "end": piece.end}
-        self.failed.append({"id": failure.id, **place, "error": failure.error})
 
+def write_pieces(job: Job, records: InputRecords, stream: Any) -> Marker:
+    """Write Docs one after the other in the job's format, or as one `DocBin`.
 
-def write_bytes(write: Writer, parser: ArrowParser, records: InputRecords, stream: Any) -> Marker:
-    """Write Docs in the format of a writer, one after the other."""
-    marker = Marker()
-
-    def convert(doc: Doc, piece: Piece, n_before: int) -> bytes:
-        return write(doc, identified(piece), n_before)
-
-    for piece, data in parser.parse_pieces(records, convert, marker.counts):
-        if isinstance(data, Failure):
-            marker.add(piece, data)
-        else:
-            stream.write(data)
-    return marker
-
-
-def write_docs(parser: ArrowParser, records: InputRecords, stream: Any) -> Marker:
-    """Write Docs in spaCy's format, with the ids of their documents in `user_data`."""
+    Docs of spaCy's format have the ids of their documents in `user_data`.
+    """
     marker = Marker()
     docs = DocBin(store_user_data=True)
+    write = None if job.form == DOCS else writer(job.form)
 
-    def convert(doc: Doc, piece: Piece, n_before: int) -> DocBin:
+    def convert(doc: Doc, piece: Piece, n_before: int) -> bytes | DocBin:
         record = identified(piece)
+        if write is not None:
+            return write(doc, record, n_before)
         doc.user_data.setdefault("id", record.id)
         if not piece.is_whole:
             doc.user_data["start"] = piece.start
         return pack_doc(doc, record)
 
-    for piece, packed in parser.parse_pieces(records, convert, marker.counts):
-        if isinstance(packed, Failure):
-            marker.add(piece, packed)
+    for piece, written in job.parser.parse_pieces(records, convert, marker.counts):
+        if isinstance(written, Failure):
+            place = {} if piece.is_whole else {"start": piece.start, "end": piece.end}
+            marker.failed.append({"id": written.id, **place, "error": written.error})
+        elif isinstance(written, DocBin):
+            docs.merge(written)
         else:
-            docs.merge(packed)
-    stream.write(docs.to_bytes())
+            stream.write(written)
+    if write is None:
+        stream.write(docs.to_bytes())
     return marker
 
 
 def identified(piece: Piece) -> InputRecord:
     """Return a piece's record with the document's id, and where a piece of a long one starts."""
-    record = piece.record
-    if isinstance(record, Failure):
-        raise TypeError("expected a record that was parsed")
+    record = cast(InputRecord, piece.record)
     fields = dict(record.fields)
     if fields.get("id", fields.get("sent_id")) is None:
         fields["id"] = record.id

@@ -123,7 +123,7 @@ def read_treebank(path: Path) -> Iterator[GoldDoc | Failure]:
         If the file cannot be read at all.
     """
     if path.suffix == ".spacy":
-        yield from _read_docs(path)
+        yield from read_docs(path)
     else:
         for found in read_sentences(str(path), Inputs([str(path)]).lines(str(path))):
             yield found if isinstance(found, Failure) else [_gold_sentence(str(path), found)]
@@ -149,7 +149,7 @@ def _head(column: str, n_words: int) -> int:
     return int(column) if len(column) < 10 and int(column) <= n_words else OUTSIDE
 
 
-def _read_docs(path: Path) -> Iterator[GoldDoc | Failure]:
+def read_docs(path: Path) -> Iterator[GoldDoc | Failure]:
     """Read a file of Docs as training does."""
     try:
         with gc_unchanged():
@@ -419,8 +419,9 @@ def _show_problem(printer: Printer, kind: str, problem: Problem) -> None:
     """Print a problem and its places; without colours, with its severity."""
     severity, meaning = KINDS[kind]
     title = f"{meaning[0].upper()}{meaning[1:]}: {problem.count:,}"
-    show = printer.fail if severity == ERROR else printer.warn
-    show(title if printer.pretty else f"{severity.capitalize()}: {title}")
+    if not printer.pretty:
+        title = f"{severity.capitalize()}: {title}"
+    printer.fail(title) if severity == ERROR else printer.warn(title)
     # Not wrapped, so that terminals recognize it as a link.
     for place in problem.places:
         print(f"  {place}")
