@@ -111,7 +111,7 @@ class ArrowParser:
             becomes a row with this error.
         """
         self.check_columns(data.schema.names)
-        return pa.Table.from_batches(self.parse(self._read(data)), schema=self.schema)
+        return pa.Table.from_batches(self.parse(self.read(data)), schema=self.schema)
 
     def check_columns(self, names: Sequence[str]) -> None:
         """Check that a table has the columns to read.
@@ -131,13 +131,16 @@ class ArrowParser:
                 f"id_column=, which may be None"
             )
 
-    def _read(self, data: pa.Table | pa.RecordBatch) -> InputRecords:
+    def read(
+        self, data: pa.Table | pa.RecordBatch, file: str = "", first_row: int = 0
+    ) -> InputRecords:
+        """Read the documents of a table, which starts at a row of a file."""
         names = [self.id_column, self.text, self.tokens]
         columns = [data.column(name) if name in data.schema.names else None for name in names]
         for row in range(data.num_rows):
             # One at a time: documents may be long.
             values = (None if c is None else c[row].as_py() for c in columns)
-            yield make_record("", row, *values)
+            yield make_record(file, first_row + row, *values)
 
     def load(self) -> Language:
         """Load the pipeline, or return the one that this process has loaded before.

@@ -24,7 +24,7 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spacy_rootmind.bulk.arrow_parser import ID_COLUMN, ArrowParser, make_record
+from spacy_rootmind.bulk.arrow_parser import ID_COLUMN, ArrowParser
 from spacy_rootmind.formats.docbin import read_docs
 from spacy_rootmind.formats.lines import InputError, Line, read_lines, short_names
 from spacy_rootmind.formats.records import InputRecord, InputRecords
@@ -361,16 +361,9 @@ def _read_rows(part: Part, parser: ArrowParser) -> InputRecords:
             if end <= part.start or start >= part.stop:
                 continue
             for batch in file.iter_batches(64, row_groups=[number], columns=present):
-                stop = start + batch.num_rows
-                for row in range(max(start, part.start), min(stop, part.stop)):
-                    values = {name: batch.column(name)[row - start].as_py() for name in present}
-                    yield make_record(
-                        part.source.name,
-                        row,
-                        values.get(parser.id_column),
-                        values.get(parser.text),
-                        values.get(parser.tokens),
-                    )
-                start = stop
+                first, before, start = max(start, part.start), start, start + batch.num_rows
+                if first < start:
+                    own = batch.slice(first - before, part.stop - first)
+                    yield from parser.read(own, part.source.name, first)
                 if start >= part.stop:
                     break
