@@ -98,34 +98,6 @@ def test_parses_are_those_of_nlp_pipe(pipeline, trained, address, corpus, texts,
     assert "Dashboard: " in printed
 
 
-def test_compressed_json_and_parquet_have_the_same_parses(
-    pipeline, address, corpus, texts, tmp_path
-):
-    records = [{"text": text, "id": f"t{i}"} for i, text in enumerate(texts)]
-    data = "".join(json.dumps(record) + "\n" for record in records).encode()
-    (tmp_path / "c.jsonl.zst").write_bytes(pa.compress(data, "zstd", asbytes=True))
-    pq.write_table(pa.Table.from_pylist(records), tmp_path / "c.parquet", row_group_size=25)
-    found = []
-    for suffix in ("jsonl.zst", "parquet"):
-        output = tmp_path / suffix
-        run = options(pipeline, address, [tmp_path / f"c.{suffix}"], output, part_size=1000)
-        assert bulk(run) == 0
-        found.append([(row["id"], row["heads"]) for row in rows_of(output)])
-    assert found[0] == found[1]
-
-
-def test_tags_are_replaced(web_pipeline, address, tmp_path):
-    source, output = tmp_path / "in.conllu", tmp_path / "output"
-    source.write_text("1\tcats\tgiven\tX\tG\tA=B\t0\troot\t_\t_\n\n", encoding="utf8")
-    settings = ParserSettings(web_pipeline, replace_tags=True)
-    job = options(web_pipeline, address, [source], output, settings=settings, to_format="conllu")
-    assert bulk(job) == 0
-    [path] = output.glob("parts/part-*.conllu")
-    [row] = [line.split("\t") for line in path.read_text("utf8").splitlines() if line[:1] == "1"]
-    assert row[2:4] == ["cat", "NOUN"]
-    assert "A=B" not in row
-
-
 def test_a_second_run_does_what_is_missing(
     pipeline, trained, address, corpus, texts, tmp_path, monkeypatch
 ):

@@ -106,11 +106,6 @@ def test_table_of_columns_is_the_schema():
     assert all(f"`{kind}`" in section for kind in ERROR_KINDS)
 
 
-@pytest.mark.parametrize("word", ["import ray", "pyspark"])
-def test_examples_of_engines_are_short(word):
-    assert len([line for line in example(word).splitlines() if line]) <= 15
-
-
 def test_docs_are_read_again(parses, web_pipeline, capsys):
     exec(compile(code_of("read_docs", web_pipeline), "bulk.md", "exec"), {})
     printed = capsys.readouterr().out.splitlines()

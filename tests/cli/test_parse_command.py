@@ -466,16 +466,6 @@ def test_options_with_an_effect_are_taken(pipeline, run, tmp_path):
     assert output.read_bytes() == b""
 
 
-def test_tags_are_replaced(web_pipeline, run, tmp_path):
-    source, target = tmp_path / "in.conllu", tmp_path / "out.conllu"
-    given = "1\tcats\tgiven\tX\tG\tA=B\t0\troot\t_\t_\n\n"
-    source.write_text(given, encoding="utf8")
-    assert run("parse", web_pipeline, source, "-o", target, "--replace-tags").returncode == 0
-    [row] = [line.split("\t") for line in target.read_text("utf8").splitlines() if line[:1] == "1"]
-    assert row[2:4] == ["cat", "NOUN"]
-    assert "A=B" not in row
-
-
 def test_heads_are_kept_and_lines_are_sentences(web_pipeline, run, tmp_path):
     source, target, text = (tmp_path / name for name in ("in.conllu", "out.conllu", "in.txt"))
     rows = [f"{i}\t{word}\t_\t_\t_\t_\t_\t_\t_\t_" for i, word in enumerate(["Go", "home"], 1)]

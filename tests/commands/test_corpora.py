@@ -100,14 +100,6 @@ def odd_corpora(corpora, tmp_path_factory):
     return folder
 
 
-def test_tokens_of_the_odd_corpus_are_misaligned(odd_corpora):
-    nlp = spacy.blank("en")
-    docs = read_docs(odd_corpora / "dev.spacy", nlp.vocab)
-    differ = [len(nlp.make_doc(doc.text)) - len(doc) for doc in docs]
-    assert sum(n > 0 for n in differ) == 2
-    assert sum(n < 0 for n in differ) == 1
-
-
 @pytest.mark.one_each("objective")
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("gold_preproc", ["true", "false"])

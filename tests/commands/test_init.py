@@ -126,16 +126,6 @@ def test_init_labels_writes_what_initialize_reads(plain_config, corpora, plain, 
 # --- debug -------------------------------------------------------------------------------------
 
 
-def test_debug_config_resolves_all_functions(shared_config, tmp_path):
-    printed = spacy_command(
-        *("debug", "config", shared_config, "--show-functions", "--show-variables"), cwd=tmp_path
-    )
-    assert "Config is valid" in printed
-    found = [line for line in printed.splitlines() if "spacy_rootmind" in line]
-    for name in ("spacy_rootmind.BiaffineParser.v1", "spacy_rootmind.parser_scorer.v1"):
-        assert any(name in line for line in found), name
-
-
 DEBUG_MODEL = ("-DIM", "-PAR", "-GRAD", "-ATTR", "-P0", "-P1", "-P2", "-P3")
 
 

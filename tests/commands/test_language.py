@@ -14,7 +14,6 @@ from parsers import SMALL_MODEL, arcs_of, gold_examples, update
 from spacy.tokens import Doc, Span, Token
 from spacy.training import Example
 from spacy.util import load_config, load_model_from_config
-from thinc.api import Adam
 
 pytestmark = pytest.mark.workflow
 
@@ -316,12 +315,3 @@ def test_update_by_nlp_trains_the_shared_vectors_too(nlp, examples):
     assert losses["root_mst"] > 0
     after = weights(nlp, "tok2vec"), weights(nlp), weights(nlp, "tagger")
     assert [a == b for a, b in zip(before, after, strict=True)] == [False, False, True]
-
-
-def test_averaged_parameters_are_used_and_put_back(nlp, examples):
-    optimizer = nlp.resume_training(sgd=Adam(0.01, use_averages=True))
-    before = weights(nlp)
-    nlp.update(examples, sgd=optimizer)
-    with nlp.use_params(optimizer.averages):
-        averaged = weights(nlp)
-    assert len({before, averaged, weights(nlp)}) == 3

@@ -71,16 +71,6 @@ def test_package_requires_spacy_rootmind(package, wheel):
         assert needed in required(archive.extractfile("en_tiny-1.2.3/PKG-INFO").read())
 
 
-def test_package_tells_labels_and_scores(package, shared):
-    nlp = spacy.load(shared)
-    meta = srsly.read_json(package / "meta.json")
-    assert meta["labels"]["root_mst"] == list(nlp.get_pipe("root_mst").labels)
-    assert meta["performance"]["dep_las"] == nlp.meta["performance"]["dep_las"]
-    readme = (package / "README.md").read_text(encoding="utf8")
-    assert "| **`root_mst`** | `ROOT`" in readme
-    assert f"| `DEP_LAS` | {100 * meta['performance']['dep_las']:.2f} |" in readme
-
-
 # --- installation ------------------------------------------------------------------------------
 
 

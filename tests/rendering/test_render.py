@@ -17,7 +17,6 @@ from parsers import settable
 from spacy import displacy
 from spacy.tokens import Doc, Span, Token
 
-import spacy_rootmind
 from spacy_rootmind import render
 from spacy_rootmind.annotation.details import (
     Alternatives,
@@ -745,13 +744,3 @@ def test_heads_outside_the_sentence():
 
 
 # --- import ------------------------------------------------------------------------------------
-
-
-def test_render_is_imported_from_the_package():
-    from spacy_rootmind.rendering import api
-
-    assert spacy_rootmind.render is api.render
-    assert "render" in dir(spacy_rootmind)
-    assert set(spacy_rootmind.__all__) <= set(dir(spacy_rootmind))
-    with pytest.raises(AttributeError, match="'spacy_rootmind' has no attribute 'draw'"):
-        _ = spacy_rootmind.draw
