@@ -45,7 +45,7 @@ WINDOW = 256
 PARTS_A_THREAD = 4
 # Priority of a search, before other parts.
 FIRST = 10
-# Seconds without any worker after which a run ends. Those that die are usually back in a few.
+# Seconds without any worker after which a run ends. A dead worker is usually replaced in a few.
 PATIENCE = 120.0
 # Seconds between two checks for workers, and between two looks for results.
 CHECK = 5.0
@@ -129,7 +129,7 @@ def results(
 ) -> Results[Item]:
     """Call a function on the workers, for a limited number of items at a time.
 
-    `options` are those of `Client.map`. Raises errors as `run_parts` does.
+    `options` are options of `Client.map`. Raises the same errors as `run_parts`.
     """
     waiting = iter(items)
     window = max(WINDOW, PARTS_A_THREAD * _count_threads(client))

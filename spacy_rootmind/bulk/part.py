@@ -208,7 +208,7 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 @dataclass
 class Marker:
-    """What a done-marker says: the counts of a part, and the documents without a parse."""
+    """Content of a done-marker: the counts of a part, and the documents without a parse."""
 
     counts: Counts = field(default_factory=Counts)
     failed: list[dict[str, Any]] = field(default_factory=list)

@@ -44,7 +44,7 @@ from spacy_rootmind.formats.text import is_blank
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 SUFFIXES = suffixes_of(input_formats(BULK))
 COMPRESSED_PARTS = 64
-# Of text, about: the size of Docs on the disk says little.
+# A rough size of text: the size of Docs on the disk says little.
 BYTES_A_TOKEN = 6
 BUFFER = 1 << 20
 # Bytes that are decompressed to estimate a file's size.
@@ -135,7 +135,7 @@ def _find(fs: Any, path: str, name: str) -> list[tuple[str, str]]:
 
 
 def _is_data(path: str) -> bool:
-    """Tell whether a file in a folder is data of a known format; others are ignored.
+    """Return whether a file in a folder is data of a known format; others are ignored.
 
     A file such as `README.md` is likely to be about the data.
     """

@@ -16,7 +16,7 @@ from spacy_rootmind.formats.parse_details import list_details
 Row = dict[str, Any]
 # Annotation of tokens that the pipeline may set: the column, and spaCy's name.
 ATTRIBUTES = {"pos": "POS", "tags": "TAG", "morphs": "MORPH", "lemmas": "LEMMA"}
-# What spaCy's string store has for a token without features.
+# The string in spaCy's store for a token without features.
 EMPTY_MORPH = "_"
 # The list columns of a document without tokens.
 EMPTY_LISTS: Row = {field.name: [] for field in SENTENCE_FIELDS if pa.types.is_list(field.type)}
@@ -68,7 +68,7 @@ def _add_details(row: Row, sentence: Span) -> None:
     """Add probabilities, arcs and alternatives that still hold."""
     details = list_details(sentence)
     row["entropy"], row["log_prob"] = details.entropy, details.log_prob
-    # With other heads, the probabilities are those of another tree.
+    # With other heads, the probabilities belong to another tree.
     if details.log_prob is not None:
         row["head_probs"] = details.head_probs
     if details.arcs is not None:

@@ -53,7 +53,7 @@ def main_options(
         Option("--version", help="Print the version", callback=print_version, is_eager=True),
     ] = False,
 ) -> None:
-    """Take the options that come before the command."""
+    """Read the options that come before the command."""
 
 
 @app.command("parse", no_args_is_help=True)
@@ -187,7 +187,7 @@ def main() -> None:
         fail(f"Cannot write: {error.strerror}")
         is_reported = True
     try:
-        # What is left is written here: if Python cannot, when it ends, it changes the exit code.
+        # Flushed here: if Python cannot do so when it ends, it changes the exit code.
         sys.stdout.flush()
     except OSError as error:
         if not is_reported and not isinstance(error, BrokenPipeError):

@@ -35,7 +35,7 @@ SUFFIXES = (".conllu", ".spacy")
 N_LABELS = 60
 N_PLACES = 5
 # Invalid heads, next to ROOT, words and MISSING.
-OUTSIDE, NOT_A_NUMBER, SPACE = -2, -3, -4
+OUTSIDE, SPACE = -2, -3
 
 ERROR, WARNING = "error", "warning"
 # Severity and description of each kind of problem.
@@ -43,8 +43,7 @@ KINDS = {
     "unreadable": (ERROR, "records that cannot be read"),
     "nothing": (ERROR, "treebanks without words"),
     "no_heads": (ERROR, "treebanks without heads"),
-    "head_not_a_number": (ERROR, "heads that are not numbers"),
-    "head_outside": (ERROR, "heads outside their sentence"),
+    "head_outside": (ERROR, "heads that are no word of their sentence"),
     "cycle": (ERROR, "sentences with heads in a cycle"),
     "several_roots": (ERROR, "sentences with several roots"),
     "no_root": (ERROR, "sentences without a root"),
@@ -86,8 +85,8 @@ class GoldSentence:
     Attributes
     ----------
     heads : int array of shape (n,)
-        ROOT, 1 to n for a word; MISSING without a head, OUTSIDE for a head that is not in the
-        sentence, SPACE for a whitespace token, NOT_A_NUMBER for anything else.
+        ROOT, 1 to n for a word; MISSING without a head, SPACE for a whitespace token, OUTSIDE for
+        anything else.
     labels : list of str
         Empty strings where labels are missing.
     source : str
@@ -143,10 +142,9 @@ def _gold_sentence(file: str, source: conllu.Sentence) -> GoldSentence:
 def _head(column: str, n_words: int) -> int:
     if column in ("", conllu.EMPTY):
         return MISSING
-    if not (column.isascii() and column.isdigit()):
-        return NOT_A_NUMBER
     # A number of ten digits is not a word of the sentence.
-    return int(column) if len(column) < 10 and int(column) <= n_words else OUTSIDE
+    is_number = column.isascii() and column.isdigit() and len(column) < 10
+    return int(column) if is_number and int(column) <= n_words else OUTSIDE
 
 
 def read_docs(path: Path) -> Iterator[GoldDoc | Failure]:
@@ -263,9 +261,8 @@ class Findings:
 
     def _check_heads(self, sentence: GoldSentence) -> None:
         heads, place = sentence.heads, sentence.place
-        kinds = {OUTSIDE: "head_outside", NOT_A_NUMBER: "head_not_a_number", SPACE: "head_is_space"}
         for i in np.flatnonzero(heads < MISSING).tolist():
-            self.add(kinds[heads[i]], place(i))
+            self.add("head_is_space" if heads[i] == SPACE else "head_outside", place(i))
         self.n_without_head += int((heads == MISSING).sum())
         with_root = np.concatenate(([MISSING], heads))
         roots, cycles = np.flatnonzero(heads == ROOT).tolist(), on_cycles(with_root)

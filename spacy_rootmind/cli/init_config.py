@@ -24,7 +24,7 @@ from spacy_rootmind.compat import init_config as init_spacy_config
 from spacy_rootmind.pipeline.attributes import SENTENCE_STARTS
 
 PARSER = "root_mst"
-# Of the rule that tags whitespace.
+# The component with the rule that tags whitespace.
 RULER = "attribute_ruler"
 # Gives words parts of speech that go with their labels.
 REPAIR = "ud_tag_repair"
@@ -32,7 +32,7 @@ REPAIR = "ud_tag_repair"
 SHARED = ("tok2vec", "transformer")
 # Parts of configs. A kind of encoder has one of its name.
 FRAGMENTS = Path(__file__).with_name("fragments")
-# The sizes in `curated.cfg` there are those of this encoder.
+# `curated.cfg` there has the sizes of this encoder.
 CURATED_ENCODER = "bert-base-cased"
 # The packages of each kind of encoder.
 PACKAGES = {"transformer": "spacy-transformers", "curated": "spacy-curated-transformers"}
@@ -108,7 +108,7 @@ def make_config(options: ConfigOptions) -> Config:
     if options.ud and "morphologizer" in names and REPAIR not in names:
         names.append(REPAIR)
     with spacys_errors(f"Cannot make a config for --pipeline {','.join(names)}"):
-        # Score weights are those of all components, and root_mst has token vectors of its own.
+        # With the score weights of all components, and token vectors of its own for root_mst.
         config = init_spacy_config(lang=options.lang, pipeline=names)
     for section in config["components"].values():
         if "neg_prefix" in section:
@@ -154,7 +154,7 @@ def annotate_sentences(config: Config, nlp: Language) -> None:
 
 
 def is_listening(section: dict[str, Any]) -> bool:
-    """Tell whether the section of a component has a listener to shared vectors."""
+    """Return whether the section of a component has a listener to shared vectors."""
     return "Listener" in (_function(section) or "") or any(
         is_listening(value) for value in section.values() if isinstance(value, dict)
     )
@@ -172,7 +172,7 @@ def with_ruler(names: Sequence[str]) -> list[str]:
 def tag_whitespace(config: Config) -> None:
     """Give the attribute ruler of a config the rule for whitespace, in place.
 
-    Its scores would be those of the taggers again.
+    It has no scorer, which would repeat the scores of the taggers.
     """
     attrs: dict[str, str] = {}
     for name, own in OF_WHITESPACE.items():

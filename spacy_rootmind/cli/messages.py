@@ -8,7 +8,7 @@ from tqdm import tqdm
 from wasabi import Printer
 
 if TYPE_CHECKING:
-    # Which would import spaCy: `--help` does not wait for that.
+    # At run time, this would import spaCy, and `--help` would wait for that.
     from spacy_rootmind.parsing.stream import Counts
 
 
@@ -71,7 +71,7 @@ class Messages:
 
 
 def warn_of_guidelines(messages: Messages, counts: "Counts") -> None:
-    """Tell how many trees may not be the best ones that keep the pipeline's guidelines."""
+    """Warn of trees that break the guidelines, or may not be the best ones that keep them."""
     if counts.not_proven or counts.broken:
         messages.warn(
             f"Trees that break the guidelines: {counts.broken}; trees that keep them, but may not "

@@ -106,7 +106,7 @@ class NamedOutput(Output):
         self._is_unfinished = False
 
     def close(self) -> None:
-        """Remove an unfinished output. What cannot be written was reported before."""
+        """Remove an unfinished output; errors of writing were reported before."""
         if self._is_unfinished:
             with suppress(OSError):
                 remove_docs(self.partial)
@@ -248,7 +248,7 @@ def check_free(path: Path, *, makes_folder: bool, force: bool) -> None:
 
 
 def is_docs_folder(path: Path) -> bool:
-    """Tell whether a folder only has files that `DocsOutput` writes."""
+    """Return whether a folder only has files that `DocsOutput` writes."""
     return all(file.match("part-*.spacy") and file.is_file() for file in path.iterdir())
 
 

@@ -61,7 +61,7 @@ def parse(options: ParseOptions) -> int:
         check_formats(options.given, formats or {TEXT}, PARSE)
         check_output(options, to_format)
         nlp = options.settings.load()
-        run = Run(options, nlp, inputs, open_output(options, to_format))
+        run = ParseRun(options, nlp, inputs, open_output(options, to_format))
         with stop_signals():
             return run.run()
     except Interrupted as stop:
@@ -148,8 +148,8 @@ def open_output(options: ParseOptions, to_format: str) -> Output:
     return FileOutput(writer(to_format), path, force=options.force)
 
 
-class Run:
-    """A run of the command."""
+class ParseRun:
+    """One run of the command, from the inputs to the report."""
 
     def __init__(
         self, options: ParseOptions, nlp: Language, inputs: Inputs, output: Output
@@ -193,12 +193,12 @@ class Run:
             # Frees what the chunk adds to the vocabulary.
             with self.nlp.memory_zone():
                 for parsed in parse_records(self.nlp, chunk, batch_size=settings.batch_size):
-                    if not self._take(parsed):
+                    if not self._write_or_report(parsed):
                         return False
                     progress.update(self._position(progress) - progress.n)
         return True
 
-    def _take(self, parsed: tuple[InputRecord, Doc] | Failure) -> bool:
+    def _write_or_report(self, parsed: tuple[InputRecord, Doc] | Failure) -> bool:
         """Write a Doc or report a failure; returns whether to go on."""
         self.n_records += 1
         failure = parsed if isinstance(parsed, Failure) else self._write(*parsed)
@@ -217,7 +217,7 @@ class Run:
         except Exception as error:
             return record.failed(error)
         self.output.write(prepared)
-        # Not of texts without words, of which CoNLL-U has nothing.
+        # CoNLL-U has nothing for texts without words.
         self._file = record.file if prepared else self._file
         self.counts.add(count_doc(doc, 1))
         self._warn_of_long_runs(record)

@@ -23,7 +23,7 @@ from spacy_rootmind.trees.conventions import MISSING
 VISIBLE_SPACE = "␣"
 # Widest word that is drawn or listed, as a multiple of the font size: about 32 letters.
 MAX_WORD = 18.0
-# Most columns of a drawing that has all of them; longer ones have those of arcs that differ.
+# A drawing with more columns has only the columns of arcs that differ.
 MAX_COLUMNS = 8
 # Most arcs that a caption lists.
 MAX_LISTED_ARCS = 8

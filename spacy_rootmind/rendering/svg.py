@@ -97,8 +97,8 @@ def draw_picture(
 ) -> Picture:
     """Draw the trees of a sentence one below the other, each under its caption.
 
-    Words of trees with the same columns are exactly below each other. Tags and lemmas are those of
-    the first tree.
+    Words of trees with the same columns are exactly below each other. Only the first tree
+    has tags and lemmas.
     """
     drawings = [prepare(drawing, is_rtl=is_rtl) for drawing in drawings]
     complete = [drawing for drawing in drawings if drawing.columns == drawings[0].columns]

@@ -290,7 +290,7 @@ def test_an_empty_input_makes_an_empty_output(pipeline, address, tmp_path):
 
 
 @pytest.mark.workflow
-# Of pandas, about what dask does.
+# pandas warns of what dask does.
 @pytest.mark.filterwarnings("ignore:The inplace keyword")
 @pytest.mark.parametrize("form", ["parts", "parts/*.parquet"])
 @pytest.mark.parametrize("name", ["duckdb", "polars", "dask.dataframe", "daft"])

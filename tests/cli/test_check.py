@@ -91,7 +91,7 @@ def test_sound_treebanks_of_ud_have_no_errors(ud_folder):
         (["2:a 1:a"], {"cycle": 1, "no_root": 1}),
         (["0:root 3:a"], {"head_outside": 1}),
         (["0:root 99999999999999999999:a"], {"head_outside": 1}),
-        (["0:root -1:a x:a 1.5:a"], {"head_not_a_number": 3}),
+        (["0:root -1:a x:a 1.5:a"], {"head_outside": 3}),
         (["0:root 1:root"], {"root_label_inside": 1}),
         (["0:root 1:root 1:root"], {"root_label_inside": 2}),
         (["0:root", "0:root", "0:top 1:a"], {"root_with_other_label": 1}),

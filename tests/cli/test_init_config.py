@@ -96,7 +96,7 @@ def test_trees_keep_guidelines_with_ud():
     block = {"@misc": "spacy_rootmind.ud_guidelines.v1", "fixed_tags": False}
     assert alone["components"]["root_mst"]["guidelines"] == block
     assert alone["nlp"]["pipeline"] == ["root_mst"]
-    # Where there are tags to repair, they are, once.
+    # Tags are repaired, once, if there are any.
     for names in (NEIGHBOURS, [*NEIGHBOURS, "root_mst", "ud_tag_repair"]):
         config = make_config(options(list(dict.fromkeys([*names, "root_mst"])), ud=True))
         assert config["nlp"]["pipeline"][-2:] == ["root_mst", "ud_tag_repair"]
@@ -337,7 +337,7 @@ def test_parser_is_trained_on_the_sentences_that_it_gets(corpus, tmp_path, monke
 
 @pytest.mark.parametrize("taggers", [["tagger"], ["morphologizer"], ["tagger", "morphologizer"]])
 def test_whitespace_gets_the_tags_of_spacys_pipelines(taggers, quickstart_docs):
-    """Of the taggers that there are, whatever they predict for it."""
+    """The tags of each tagger in the pipeline, whatever it predicts for whitespace."""
     nlp = load_model_from_config(make_config(options(["root_mst", *taggers])), auto_fill=False)
     examples = [Example(nlp.make_doc(gold.text), gold) for gold in quickstart_docs[:5]]
     nlp.initialize(lambda: examples)

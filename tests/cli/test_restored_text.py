@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from restored import restore
 
 from spacy_rootmind.cli.outputs import Output
-from spacy_rootmind.cli.parse import Run
+from spacy_rootmind.cli.parse import ParseRun
 from spacy_rootmind.formats.conllu import write_conllu
 from spacy_rootmind.formats.lines import Inputs, short_names
 
@@ -48,7 +48,7 @@ def parse_files(nlp, paths, *, paragraphs=False):
     names = [str(path) for path in paths]
     output = Collected()
     options = parse_options("", names, paragraphs=paragraphs, quiet=True)
-    assert Run(options, nlp, Inputs(names), output).run() == 0
+    assert ParseRun(options, nlp, Inputs(names), output).run() == 0
     return output.written.decode("utf8")
 
 

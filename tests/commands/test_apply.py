@@ -18,7 +18,7 @@ TEXTS = [
     "",
     "The cat slept. A dog came.",
 ]
-# What spaCy's parser is scored by, and `spacy evaluate` therefore writes.
+# The scores of spaCy's parser, which `spacy evaluate` therefore writes.
 PARSER_SCORES = {"dep_uas", "dep_las", "dep_las_per_type", "sents_p", "sents_r", "sents_f"}
 OWN_SCORES = {
     *("dep_ls", "dep_uem", "dep_lem", "dep_uas_all", "dep_las_all", "dep_las_conll18"),

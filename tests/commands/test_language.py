@@ -118,7 +118,7 @@ def test_memory_zones_keep_nothing(shared):
                 assert all(0 <= token._.head_prob <= 1 for token in doc)
                 assert {token.dep_ for token in doc} <= set(nlp.get_pipe("root_mst").labels)
             if number == 0:
-                # What is counted is there, as long as it is in use.
+                # The counted objects exist as long as they are in use.
                 assert all(now > then for now, then in zip(kept(), before, strict=True))
             del doc, sentence
     assert kept() == before

@@ -45,7 +45,7 @@ def test_training_from_scratch_learns(plain, plain_config, corpora):
     assert 100 * performance["dep_las"] > 5 * first["scores"]["dep_las"]
     assert performance["dep_las_per_type"]["det"]["f"] > 0.6
     assert performance["root_violations"] == 0.0
-    # What is saved is what was scored.
+    # The saved pipeline is the one that was scored.
     docs = read_docs(corpora / "dev.spacy", nlp.vocab)
     scores = nlp.evaluate([Example(nlp.make_doc(doc.text), doc) for doc in docs])
     assert scores["dep_las"] == pytest.approx(performance["dep_las"], abs=1e-6)
@@ -75,7 +75,7 @@ def test_sourced_component_goes_on_learning(plain, plain_config, corpora, tmp_pa
     assert spacy.load(again).get_pipe("root_mst").labels == (
         spacy.load(plain).get_pipe("root_mst").labels
     )
-    # It starts, but for one step, where the first run stopped.
+    # It starts where the first run stopped, apart from one step.
     first, *_, last = [entry["scores"]["dep_las"] for entry in log_of(plain_config)]
     assert log_of(config)[0]["scores"]["dep_las"] > (first + last) / 2
 

@@ -39,7 +39,7 @@ OPERATIONS = {
 
 
 def is_of_files(function):
-    """Tell whether a function is one of the system or of a file: strings have `replace`, too."""
+    """Return whether a function belongs to the system or a file: strings have `replace`, too."""
     owner = function.__self__
     return isinstance(owner, ModuleType | IOBase) and not isinstance(owner, StringIO)
 

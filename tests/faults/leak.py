@@ -34,7 +34,7 @@ MAKERS = [kbest(4), sample(4), sample_without_replacement(4)]
 
 
 class Mallinfo(ctypes.Structure):
-    """What `mallinfo2` returns."""
+    """The structure that `mallinfo2` returns."""
 
     _fields_ = [
         (name, ctypes.c_size_t)

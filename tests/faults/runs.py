@@ -14,7 +14,7 @@ SMALL = {
     "spacy_rootmind.cli.parse.CHUNK_RECORDS": 8,
     "spacy_rootmind.cli.outputs.PART_DOCS": 16,
 }
-# Where `parse` writes its outputs, and where spaCy saves pipelines; see `inject.py`.
+# The places where `parse` writes its outputs, and spaCy its pipelines; see `inject.py`.
 WRITERS = {"first": ".partial", "within": ("cli/outputs.py",)}
 SAVERS = {"first": "model-last", "within": ("spacy/language.py", "/shutil.py")}
 FORMATS = {
@@ -137,7 +137,7 @@ class TrainRun(Command):
                 continue
             try:
                 nlp = spacy.load(folder)
-            # What spaCy raises differs from file to file.
+            # spaCy raises different errors for different files.
             except Exception as error:
                 found[name] = f"{type(error).__name__}: {error}"
                 continue
