@@ -253,7 +253,7 @@ def sanitizers(session):
     # In one process: those of xdist may be ended before they have written what ran.
     others = (
         "annotation/test_doc_trees.py",
-        "annotation/test_ud_guidelines.py",
+        "guidelines/test_rules.py",
         "fuzz/test_arrays.py",
         "network/test_compiled.py",
         "network/test_linear.py",

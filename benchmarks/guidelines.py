@@ -30,12 +30,12 @@ from spacy.tokens import Doc
 from udtools.udeval import evaluate, load_conllu
 
 from spacy_rootmind import configure
-from spacy_rootmind.annotation import ud_rules
 from spacy_rootmind.formats.conllu import write_conllu
 from spacy_rootmind.formats.conllu_sentence import EMPTY, FEATS, UPOS
 from spacy_rootmind.formats.lines import Inputs
 from spacy_rootmind.formats.records import InputRecord
 from spacy_rootmind.formats.registry import read_records
+from spacy_rootmind.guidelines import rules
 from spacy_rootmind.parsing.given import as_set
 from spacy_rootmind.parsing.settings import ParserSettings
 from spacy_rootmind.pipeline import sentence_parser
@@ -47,7 +47,7 @@ ROUNDS = 5
 # The ways whose times are compared.
 TIMED = ("own tags", "guidelines")
 # The rules whose violations Stanza repairs.
-REPEATED = (ud_rules.ONE_SUBJECT, ud_rules.ONE_OBJECT)
+REPEATED = (rules.ONE_SUBJECT, rules.ONE_OBJECT)
 
 
 class Run(NamedTuple):
@@ -89,9 +89,9 @@ class Pipeline:
         block = {"@misc": BLOCK, "fixed_tags": gold_tags} if guidelines else None
         configure(self.nlp, guidelines=block)
         left_out = self.taggers if gold_tags else ([] if guidelines == "all" else [REPAIR])
-        rules = REPEATED if guidelines == "repeated" else ud_rules.RULES
+        chosen = REPEATED if guidelines == "repeated" else rules.RULES
         with (
-            patch.object(ud_rules, "RULES", rules),
+            patch.object(rules, "RULES", chosen),
             self.nlp.select_pipes(disable=[n for n in left_out if n in self.nlp.pipe_names]),
         ):
             yield self.nlp

@@ -1,7 +1,7 @@
 """Where labelled trees break the rules of Universal Dependencies.
 
 What is broken is marked at the word at which the official validator reports it, a bit for each
-rule. Arguments are made in spacy_rootmind.annotation.ud_rules and trusted here.
+rule. Arguments are made in spacy_rootmind.guidelines and trusted here.
 """
 from libc.stdint cimport int8_t, int32_t, uint8_t, uint16_t
 from libc.string cimport memset
@@ -15,34 +15,30 @@ cdef extern from "ieee.h":
 
 # Sets of labels and of parts of speech that rules speak of, in the order of the tables' rows.
 LABEL_SETS = (
-    *("advmod", "clausal", "det", "goeswith", "nominal", "not_of_names", "obj", "obl"),
+    *("advmod", "clausal", "det", "fixed", "goeswith", "nominal", "obj", "obl"),
     *("of_possessives", "punct", "rightward", "subject"),
 )
 TAG_SETS = ("PUNCT", "PROPN", "nominal")
 
 cdef enum:
-    ADVMOD, CLAUSAL, DET, GOESWITH, NOMINAL, NOT_OF_NAMES, OBJ, OBL
+    ADVMOD, CLAUSAL, DET, FIXED, GOESWITH, NOMINAL, OBJ, OBL
     OF_POSSESSIVES, PUNCT, RIGHTWARD, SUBJECT
 
 cdef enum:
     TAG_PUNCT, TAG_PROPN, TAG_NOMINAL
 
-cdef enum:
-    _TAG = 1 << 0
-    _FIXED_UNDER_NAME = 1 << 1
-    _LEFTWARD = 1 << 2
-    _CHILD = 1 << 3
-    _SUBJECTS = 1 << 4
-    _OBJECTS = 1 << 5
-    _GAP_IN_WORD = 1 << 6
-    _UNSPACED_PART = 1 << 7
-    _CROSSED_PUNCTUATION = 1 << 8
-    _OBL_OF_NOMINAL = 1 << 9
-
-TAG, FIXED_UNDER_NAME, LEFTWARD, CHILD = _TAG, _FIXED_UNDER_NAME, _LEFTWARD, _CHILD
-SUBJECTS, OBJECTS, OBL_OF_NOMINAL = _SUBJECTS, _OBJECTS, _OBL_OF_NOMINAL
-GAP_IN_WORD, UNSPACED_PART, CROSSED_PUNCTUATION = (
-    _GAP_IN_WORD, _UNSPACED_PART, _CROSSED_PUNCTUATION)
+# The rules: a bit for each.
+cpdef enum:
+    TAG = 1 << 0
+    FIXED_UNDER_NAME = 1 << 1
+    LEFTWARD = 1 << 2
+    CHILD = 1 << 3
+    SUBJECTS = 1 << 4
+    OBJECTS = 1 << 5
+    GAP_IN_WORD = 1 << 6
+    UNSPACED_PART = 1 << 7
+    CROSSED_PUNCTUATION = 1 << 8
+    OBL_OF_NOMINAL = 1 << 9
 
 
 # A tree with its words; index 0 is ROOT.
@@ -50,11 +46,11 @@ cdef struct Tree:
     Py_ssize_t n
     const int32_t* heads
     const int32_t* labels           # by number; the last one stands for none
-    const int8_t* tags
+    const int8_t* tags              # rows of Words
     const int8_t* external
-    const uint8_t* negative
-    const uint8_t* possessive
-    const uint8_t* space_after
+    const int8_t* negative
+    const int8_t* possessive
+    const int8_t* space_after
     uint16_t* broken
 
 
@@ -72,7 +68,7 @@ cdef struct Tables:
 cdef struct Counts:
     int32_t* parts                  # children that are goeswith
     int32_t* last_part              # the last of these if it follows, else the word itself
-    int32_t* fixed                  # children that are fixed, where names have none
+    int32_t* fixed                  # children that are fixed
     int32_t* subjects
     int32_t* objects
     int32_t* clausal
@@ -103,7 +99,7 @@ cdef void count_children(const Tables* tables, const Tree* tree, Counts* counts)
         counts.last_part[word] = word
     for word in range(1, <int32_t>width):
         head, label = tree.heads[word], tree.labels[word]
-        counts.fixed[head] += is_in(tables, NOT_OF_NAMES, label)
+        counts.fixed[head] += is_in(tables, FIXED, label)
         counts.subjects[head] += is_in(tables, SUBJECT, label)
         counts.objects[head] += is_in(tables, OBJ, label)
         counts.clausal[head] += is_in(tables, CLAUSAL, label)
@@ -169,9 +165,9 @@ cdef int find_of_tag(
     if not tables.fits_tag[tag * tables.n_labels + label] and not (
             counts.parts[word] and is_in(tables, ADVMOD, label)
             and not is_tag(tables, TAG_PUNCT, tag)):
-        broken |= _TAG
+        broken |= TAG
     if counts.fixed[word] and is_tag(tables, TAG_PROPN, tag):
-        broken |= _FIXED_UNDER_NAME
+        broken |= FIXED_UNDER_NAME
     return broken
 
 
@@ -183,21 +179,21 @@ cdef int find_of_arc(
     cdef int32_t parent = tree.labels[head]
     cdef int broken = 0
     if head > word and is_in(tables, RIGHTWARD, label):
-        broken |= _LEFTWARD
+        broken |= LEFTWARD
     if not tables.fits_parent[parent * tables.n_labels + label]:
         if is_in(tables, PUNCT, label):
             # It may depend on what it would otherwise cut off from its head.
             if not has_gap(tree, head, counts.side):
-                broken |= _CHILD
+                broken |= CHILD
         elif not (
                 (tree.negative[word] and is_in(tables, ADVMOD, label)
                  and not is_in(tables, PUNCT, parent))
                 or (tree.possessive[head] and is_in(tables, DET, parent)
                     and is_in(tables, OF_POSSESSIVES, label))):
-            broken |= _CHILD
+            broken |= CHILD
     if (is_in(tables, OBL, label) and is_in(tables, NOMINAL, parent)
             and is_tag(tables, TAG_NOMINAL, tree.tags[head]) and not counts.clausal[head]):
-        broken |= _OBL_OF_NOMINAL
+        broken |= OBL_OF_NOMINAL
     return broken
 
 
@@ -214,11 +210,11 @@ cdef void find_of_parts(
                 head == word - 1
                 or (is_in(tables, GOESWITH, tree.labels[word - 1])
                     and tree.heads[word - 1] == head)):
-            tree.broken[head] |= _GAP_IN_WORD
+            tree.broken[head] |= GAP_IN_WORD
         if not tree.space_after[word] and word < counts.last_part[head]:
-            tree.broken[head] |= _UNSPACED_PART
+            tree.broken[head] |= UNSPACED_PART
         if not tree.space_after[head] and counts.last_part[head] > head:
-            tree.broken[head] |= _UNSPACED_PART
+            tree.broken[head] |= UNSPACED_PART
 
 
 cdef void find_of_punctuation(
@@ -232,7 +228,7 @@ cdef void find_of_punctuation(
                 return
             is_known = True
             if is_crossed(tree, word) or has_gap(tree, word, counts.side):
-                tree.broken[word] |= _CROSSED_PUNCTUATION
+                tree.broken[word] |= CROSSED_PUNCTUATION
 
 
 cdef void check_tree(const Tables* tables, const Tree* tree, int32_t* memory) noexcept nogil:
@@ -250,9 +246,9 @@ cdef void check_tree(const Tables* tables, const Tree* tree, int32_t* memory) no
             tree.broken[word] = (
                 find_of_tag(tables, tree, &counts, word) | find_of_arc(tables, tree, &counts, word))
         if counts.subjects[word] > 1:
-            tree.broken[word] |= _SUBJECTS
+            tree.broken[word] |= SUBJECTS
         if counts.objects[word] > 1:
-            tree.broken[word] |= _OBJECTS
+            tree.broken[word] |= OBJECTS
     find_of_parts(tables, tree, &counts)
     find_of_punctuation(tables, tree, &counts)
 
@@ -284,17 +280,15 @@ cdef class RuleTables:
         self.c.label_sets, self.c.tag_sets = &label_sets[0, 0], &tag_sets[0, 0]
 
     def find_broken(
-            self, const int8_t[::1] tags not None, const int8_t[::1] external not None,
-            const uint8_t[::1] negative not None, const uint8_t[::1] possessive not None,
-            const uint8_t[::1] space_after not None, const Py_ssize_t[::1] places not None,
+            self, const int8_t[:, ::1] words not None, const Py_ssize_t[::1] places not None,
             const Py_ssize_t[::1] sizes not None, int32_t[::1] heads not None,
             int32_t[::1] labels not None):
         """Find the rules that each word of some trees breaks.
 
         Parameters
         ----------
-        tags, external, negative, possessive, space_after : array of shape (n_places,)
-            As those of `Words`.
+        words : int8 array of shape (5, n_places)
+            As made by spacy_rootmind.guidelines.words.
         places : int array of shape (k,)
             Where each tree's ROOT is in these.
         sizes : int array of shape (k,)
@@ -308,7 +302,6 @@ cdef class RuleTables:
         broken : uint16 array of shape (sizes.sum(),)
         """
         cdef Py_ssize_t i, place, start = 0
-        cdef Py_ssize_t longest = 0
         cdef Tree tree
         cdef uint16_t[::1] broken
         cdef int32_t[::1] memory
@@ -316,20 +309,18 @@ cdef class RuleTables:
         if not heads.shape[0]:
             return found
         broken = found
-        for i in range(sizes.shape[0]):
-            longest = max(longest, sizes[i])
         for i in range(heads.shape[0]):
             heads[i] = max(heads[i], 0)
             labels[i] = labels[i] if labels[i] >= 0 else <int32_t>self.c.n_labels - 1
-        memory = np.empty(ARRAYS * longest, dtype=np.int32)
+        memory = np.empty(ARRAYS * max(sizes), dtype=np.int32)
         with nogil:
             for i in range(sizes.shape[0]):
                 place = places[i]
                 tree.n = sizes[i] - 1
                 tree.heads, tree.labels = &heads[start], &labels[start]
-                tree.tags, tree.external = &tags[place], &external[place]
-                tree.negative, tree.possessive = &negative[place], &possessive[place]
-                tree.space_after, tree.broken = &space_after[place], &broken[start]
+                tree.tags, tree.external = &words[0, place], &words[1, place]
+                tree.negative, tree.possessive = &words[2, place], &words[3, place]
+                tree.space_after, tree.broken = &words[4, place], &broken[start]
                 check_tree(&self.c, &tree, &memory[0])
                 start += sizes[i]
         return found

@@ -25,11 +25,7 @@ class RuleTables:
     ) -> RuleTables: ...
     def find_broken(
         self,
-        tags: NDArray[np.int8],
-        external: NDArray[np.int8],
-        negative: NDArray[np.uint8],
-        possessive: NDArray[np.uint8],
-        space_after: NDArray[np.uint8],
+        words: NDArray[np.int8],
         places: NDArray[np.intp],
         sizes: NDArray[np.intp],
         heads: NDArray[np.int32],

@@ -15,7 +15,6 @@ from spacy.language import Language
 from spacy.pipeline import Morphologizer
 from spacy.tokens import Doc
 
-from spacy_rootmind.annotation.ud_guidelines import FIXED_TAGS
 from spacy_rootmind.formats.conllu_sentence import Arc, ConlluError, Sentence, read_arcs
 from spacy_rootmind.formats.records import (
     Failure,
@@ -25,8 +24,9 @@ from spacy_rootmind.formats.records import (
     given_values,
     restore_given_columns,
 )
+from spacy_rootmind.guidelines.constraints import CONSTRAINTS, Constraints
+from spacy_rootmind.guidelines.ud import FIXED_TAGS
 from spacy_rootmind.parsing.settings import ParserSettings
-from spacy_rootmind.pipeline.constraints import CONSTRAINTS, Constraints
 
 ANALYSIS = [POS, MORPH]
 

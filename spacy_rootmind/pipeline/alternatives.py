@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_rootmind.pipeline.config_blocks import RegisteredFunction
+from spacy_rootmind.config_blocks import RegisteredFunction
 from spacy_rootmind.trees.decoding import decode_kbest
 from spacy_rootmind.trees.labelled import (
     FindLogProbs,

@@ -18,7 +18,7 @@ from spacy_rootmind.annotation.ud_noun_chunks import (
     has_shared_labels,
     has_ud_labels,
 )
-from spacy_rootmind.pipeline.config_blocks import RegisteredFunction
+from spacy_rootmind.config_blocks import RegisteredFunction
 
 AUTO = "auto"
 # Modules of spaCy's functions that read the labels of other schemes.

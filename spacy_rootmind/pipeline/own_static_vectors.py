@@ -23,9 +23,9 @@ from spacy_rootmind.compat import (
     VectorsWithAttr,
     dot_to_object,
 )
+from spacy_rootmind.config_blocks import replace_settings
 from spacy_rootmind.network.fast_cpu import follow_fast_cpu, make_fast
 from spacy_rootmind.network.types import Floats2d
-from spacy_rootmind.pipeline.config_blocks import replace_settings
 from spacy_rootmind.pipeline.vectors import SETTINGS, HalfPrecisionVectors
 
 ARCHITECTURE = "spacy_rootmind.OwnStaticVectors.v1"

@@ -42,6 +42,12 @@ from spacy_rootmind.annotation.sentences import (
 from spacy_rootmind.annotation.teacher_records import earlier_start_probs
 from spacy_rootmind.annotation.writing import DocParse, SentenceParse, join_sentences
 from spacy_rootmind.compat import EXTENSION_KEY
+from spacy_rootmind.guidelines.constraints import (
+    CONSTRAINTS,
+    DocConstraints,
+    SentenceConstraints,
+    constraints_of,
+)
 from spacy_rootmind.network.architecture import (
     ParserModel,
     encode,
@@ -53,12 +59,6 @@ from spacy_rootmind.network.architecture import (
 from spacy_rootmind.network.boundaries import NOT_A_WORD
 from spacy_rootmind.network.listeners import listeners_in
 from spacy_rootmind.network.types import Floats2d
-from spacy_rootmind.pipeline.constraints import (
-    CONSTRAINTS,
-    DocConstraints,
-    SentenceConstraints,
-    constraints_of,
-)
 from spacy_rootmind.pipeline.sentence_parser import PredictionContext, SentenceParser, Task
 from spacy_rootmind.pipeline.stored_distributions import sigmoid
 from spacy_rootmind.trees.conventions import ROOT_LABEL

@@ -20,6 +20,7 @@ from spacy_rootmind.annotation.gold import GoldBatch, gold_boundaries
 from spacy_rootmind.annotation.sentences import words_of
 from spacy_rootmind.annotation.warn_once import WarnOnce
 from spacy_rootmind.annotation.writing import DocParse, annotate
+from spacy_rootmind.config_blocks import require_kind
 from spacy_rootmind.network.architecture import (
     ParserGradient,
     ParserInput,
@@ -36,7 +37,6 @@ from spacy_rootmind.pipeline.attributes import (
     require_annotated_vectors,
     require_attributes,
 )
-from spacy_rootmind.pipeline.config_blocks import require_kind
 from spacy_rootmind.pipeline.label_inventory import choose_labels, is_placeholder
 from spacy_rootmind.pipeline.noun_chunks import adopt_noun_chunks, set_noun_chunks
 from spacy_rootmind.pipeline.own_static_vectors import require_static_vectors

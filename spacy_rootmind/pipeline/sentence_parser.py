@@ -21,6 +21,8 @@ from spacy_rootmind.annotation.details import (
     StoredDistribution,
 )
 from spacy_rootmind.annotation.writing import SentenceParse
+from spacy_rootmind.guidelines.constraints import SentenceConstraints
+from spacy_rootmind.guidelines.ud import Guidelines
 from spacy_rootmind.network.architecture import ParserModel, require_finite
 from spacy_rootmind.network.label_scores import find_best_labels, find_label_log_probs
 from spacy_rootmind.network.layout import Bucket
@@ -31,8 +33,6 @@ from spacy_rootmind.pipeline.confidence import (
     label_alternatives,
     label_arcs,
 )
-from spacy_rootmind.pipeline.constraints import SentenceConstraints
-from spacy_rootmind.pipeline.guidelines import Guidelines
 from spacy_rootmind.pipeline.probable_arcs import find_arcs
 from spacy_rootmind.pipeline.settings import Settings
 from spacy_rootmind.pipeline.stored_distributions import (

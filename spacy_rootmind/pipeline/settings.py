@@ -10,7 +10,7 @@ import numpy as np
 from spacy.language import Language
 
 from spacy_rootmind.annotation.line_starts import LineEnds
-from spacy_rootmind.pipeline.config_blocks import KINDS, RegisteredFunction, require_kind
+from spacy_rootmind.config_blocks import KINDS, RegisteredFunction, require_kind
 from spacy_rootmind.training.losses import MARGIN
 
 Objective = Literal["tree_crf", "head_selection", "perceptron"]
@@ -124,7 +124,7 @@ class Settings:
     """
     guidelines: Annotated[Callable | None, FUNCTION] = None
     """Rules that the parse keeps, which is then the most probable of the labelled trees that do:
-    `spacy_rootmind.ud_guidelines.v1`, or a function as `spacy_rootmind.pipeline.guidelines`
+    `spacy_rootmind.ud_guidelines.v1`, or a function as `spacy_rootmind.guidelines.ud`
     describes. Probabilities and alternatives are those of all trees. `span._.guideline_status` of a
     sentence is "not proven" if another such tree may be more probable, and "broken" if none was
     found under the constraints.
@@ -132,7 +132,7 @@ class Settings:
     constraints: Annotated[Callable | None, FUNCTION] = None
     """Arcs to force or forbid in each Doc, and spans to keep together:
     `spacy_rootmind.preset_heads.v1`, `spacy_rootmind.span_subtrees.v1`, or a function from a Doc to
-    `spacy_rootmind.pipeline.constraints.Constraints`.
+    `spacy_rootmind.guidelines.constraints.Constraints`.
     """
     temperature: Annotated[float | None, POSITIVE] = None
     """Divisor of the arc scores before they become probabilities: above 1 for an overconfident

@@ -21,8 +21,8 @@ from spacy.tokens import Doc
 from thinc.api import Model
 
 from spacy_rootmind.compat import ListenedToComponent
+from spacy_rootmind.config_blocks import replace_settings
 from spacy_rootmind.network.listeners import listeners_in
-from spacy_rootmind.pipeline.config_blocks import replace_settings
 from spacy_rootmind.pipeline.own_static_vectors import keep_static_vectors
 
 

@@ -15,10 +15,10 @@ from spacy_rootmind.formats.jsonl import write_jsonl
 from spacy_rootmind.formats.lines import Inputs, Line
 from spacy_rootmind.formats.records import Failure, InputRecord
 from spacy_rootmind.formats.registry import read_records
+from spacy_rootmind.guidelines.constraints import Constraints
 from spacy_rootmind.parsing.given import as_set
 from spacy_rootmind.parsing.settings import ParserSettings
 from spacy_rootmind.parsing.stream import parse_records
-from spacy_rootmind.pipeline.constraints import Constraints
 from spacy_rootmind.pipeline.settings import configure
 
 WORDS = ["I", "know", "that", "the", "dogs", "that", "you", "saw", "slept", "well", "."]

@@ -28,9 +28,9 @@ from spacy.util import fix_random_seed
 from thinc.api import Adam, Model, NumpyOps
 
 from spacy_rootmind.annotation.records import read_record
+from spacy_rootmind.guidelines.constraints import Constraints
 from spacy_rootmind.network.architecture import build_biaffine_parser
 from spacy_rootmind.pipeline.alternatives import kbest
-from spacy_rootmind.pipeline.constraints import Constraints
 from spacy_rootmind.pipeline.root_mst import RootMST
 from spacy_rootmind.pipeline.stored_distributions import teacher_name
 from spacy_rootmind.training.losses import OBJECTIVES

@@ -10,9 +10,9 @@ from spacy_rootmind import arc_marginals
 from spacy_rootmind.annotation import extensions
 from spacy_rootmind.annotation.extensions import Arc
 from spacy_rootmind.annotation.sentences import sentences_of
+from spacy_rootmind.guidelines.constraints import Constraints
 from spacy_rootmind.network import label_scores
 from spacy_rootmind.network.architecture import ParserInput
-from spacy_rootmind.pipeline.constraints import Constraints
 
 TEXT = "The cat  saw a dog that slept.\nShe said that it rained."
 

@@ -8,8 +8,8 @@ from spacy.tokens import Doc
 
 from spacy_rootmind import configure
 from spacy_rootmind.annotation.extensions import register_extensions
+from spacy_rootmind.guidelines.constraints import Constraints
 from spacy_rootmind.pipeline.alternatives import kbest, sample, sample_without_replacement
-from spacy_rootmind.pipeline.constraints import Constraints
 from spacy_rootmind.trees.errors import NoTreeError
 
 TEXT = "which cat it saw"

@@ -13,11 +13,11 @@ from strategies import FAMILIES, pad_batch, rng_for
 
 from spacy_rootmind import NoTreeError, configure, decode, tree_log_prob, tree_score
 from spacy_rootmind.annotation.sentences import sentences_of
+from spacy_rootmind.guidelines.constraints import Constraints
 from spacy_rootmind.network import label_scores
 from spacy_rootmind.network.architecture import ParserInput
 from spacy_rootmind.network.label_scores import find_best_labels
 from spacy_rootmind.pipeline.alternatives import kbest, sample, sample_without_replacement
-from spacy_rootmind.pipeline.constraints import Constraints
 from spacy_rootmind.trees import labelled
 from spacy_rootmind.trees.conventions import MISSING, ROOT_LABEL
 from spacy_rootmind.trees.labelled import decode_labelled, label_trees

@@ -13,8 +13,9 @@ from spacy.vocab import Vocab
 from strategies import rng_for
 
 from spacy_rootmind import decode
-from spacy_rootmind.annotation.ud_guidelines import UDGuidelines, UDRules, read_words
-from spacy_rootmind.annotation.ud_rules import TAGS, LabelTables, Words
+from spacy_rootmind.guidelines.rules import LabelTables
+from spacy_rootmind.guidelines.ud import UDGuidelines, UDRules
+from spacy_rootmind.guidelines.words import TAGS, read_words
 from spacy_rootmind.trees.constrained import decode_valid
 
 # Relations of which rules speak, with subtypes, and some others.
@@ -106,7 +107,7 @@ def as_words(sentences):
         columns.append(
             (tags, external, negative, [own.get("Poss") == "Yes" for own in feats], spaces)
         )
-    return Words(*map(np.concatenate, zip(*columns, strict=True)))
+    return np.concatenate([np.array(own, dtype=np.int8) for own in columns], axis=1)
 
 
 def as_rules(sentences, tables=None):
@@ -332,14 +333,12 @@ def test_words_are_read_from_docs():
         morphs=["Polarity=Neg", "ExtPos=PRON", "", "Polarity=Neg", "Polarity=Neg", "Poss=Yes", ""],
     )
     words = read_words([(doc, np.array([0, 1, 3])), (doc, np.array([4, 5, 6]))])
-    tags = [TAGS[tag] for tag in words.tags]
-    assert tags == ["", "PART", "DET", "NOUN", "", "ADV", "PRON", ""]
-    assert TAGS[words.external[2]] == "PRON"
-    assert np.delete(words.external, 2).tolist() == np.delete(words.tags, 2).tolist()
-    assert words.negative.nonzero()[0].tolist() == [1, 5]
-    assert words.possessive.nonzero()[0].tolist() == [6]
-    # A token of whitespace is after the second word.
-    assert words.space_after.nonzero()[0].tolist() == [1, 2, 5, 6]
+    tags, external, *features = words
+    assert [TAGS[tag] for tag in tags] == ["", "PART", "DET", "NOUN", "", "ADV", "PRON", ""]
+    assert TAGS[external[2]] == "PRON"
+    assert np.delete(external, 2).tolist() == np.delete(tags, 2).tolist()
+    # Negative, possessive, with a space after: a token of whitespace is after the second word.
+    assert [row.nonzero()[0].tolist() for row in features] == [[1, 5], [6], [1, 2, 5, 6]]
 
 
 def test_external_parts_of_speech_may_be_several():

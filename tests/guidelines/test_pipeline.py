@@ -15,14 +15,13 @@ from spacy.vocab import Vocab
 from spacy_rootmind import configure
 from spacy_rootmind.annotation.extensions import check_details, is_outdated
 from spacy_rootmind.annotation.sentences import words_of
-from spacy_rootmind.annotation.ud_guidelines import UDGuidelines
 from spacy_rootmind.formats.conllu import write_conllu
 from spacy_rootmind.formats.lines import Inputs
 from spacy_rootmind.formats.records import InputRecord
 from spacy_rootmind.formats.registry import read_records
+from spacy_rootmind.guidelines.constraints import Constraints
+from spacy_rootmind.guidelines.ud import UDGuidelines, ud_guidelines
 from spacy_rootmind.parsing.stream import count_doc
-from spacy_rootmind.pipeline.constraints import Constraints
-from spacy_rootmind.pipeline.guidelines import ud_guidelines
 from spacy_rootmind.trees import constrained
 
 BLOCK = {"@misc": "spacy_rootmind.ud_guidelines.v1", "fixed_tags": False}

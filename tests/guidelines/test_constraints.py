@@ -12,14 +12,14 @@ from spacy.tokens import Doc, Span
 from strategies import rng_for
 
 from spacy_rootmind import NoTreeError, decode, decode_kbest
-from spacy_rootmind.network.architecture import ParserInput
-from spacy_rootmind.pipeline.alternatives import kbest
-from spacy_rootmind.pipeline.constraints import (
+from spacy_rootmind.guidelines.constraints import (
     Constraints,
     SentenceConstraints,
     preset_heads,
     span_subtrees,
 )
+from spacy_rootmind.network.architecture import ParserInput
+from spacy_rootmind.pipeline.alternatives import kbest
 from spacy_rootmind.pipeline.prediction import plan_sentences
 from spacy_rootmind.pipeline.sentence_parser import PredictionContext
 from spacy_rootmind.pipeline.settings import Settings

@@ -18,7 +18,7 @@ from spacy.tokens import Doc
 
 from spacy_rootmind.annotation.reading import annotated_heads
 from spacy_rootmind.annotation.sentences import CERTAIN, JOINED, NEVER, Starts, bounds, words_of
-from spacy_rootmind.pipeline.config_blocks import RegisteredFunction
+from spacy_rootmind.config_blocks import RegisteredFunction
 from spacy_rootmind.trees.checks import tree_score
 from spacy_rootmind.trees.conventions import MISSING, ROOT_LABEL
 from spacy_rootmind.trees.decoding import decode
@@ -180,7 +180,7 @@ class DocConstraints:
         if not isinstance(constraints, Constraints):
             raise ValueError(
                 f"expected the constraints of a Doc as "
-                f"spacy_rootmind.pipeline.constraints.Constraints, received {constraints!r:.100}"
+                f"spacy_rootmind.guidelines.constraints.Constraints, received {constraints!r:.100}"
             )
         forbidden: dict[int, set[int]] = {}
         for pair in _pairs(constraints.forbidden, "forbidden"):

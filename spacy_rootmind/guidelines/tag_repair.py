@@ -1,0 +1,263 @@
+"""The component `ud_tag_repair`: parts of speech that go with the labels of a parse.
+
+A tagger and a parser decide apart, so that a word may be a verb by its part of speech and a
+determiner by its label. UD's validator refuses such pairs. Where labels are right more often than
+tags, as with guidelines that leave tags free, the tag gives way: the word gets the next analysis of
+the morphologizer that goes with its label.
+"""
+
+# spaCy reads the annotations of factories at run time: no `from __future__ import annotations`.
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.language import Language
+from spacy.pipeline import Morphologizer, Pipe, Tok2Vec
+from spacy.tokens import Doc
+from spacy.util import minibatch
+
+from spacy_rootmind.annotation.doc_trees import read_tokens
+from spacy_rootmind.annotation.reading import annotated_heads
+from spacy_rootmind.annotation.sentences import sentence_starts, words_of
+from spacy_rootmind.annotation.ud_noun_chunks import RELATIONS
+from spacy_rootmind.guidelines.rules import is_tag_rule
+from spacy_rootmind.guidelines.ud import UDGuidelines, UDRules
+from spacy_rootmind.guidelines.words import EXTERNAL, NUMBER_OF_POS, SPACE_AFTER, Words, make_words
+from spacy_rootmind.network.listeners import listeners_in, require_vectors
+from spacy_rootmind.trees.conventions import MISSING, ROOT
+
+# Of UD's subtypes, rules tell only these apart.
+LABELS = ("root", *sorted(RELATIONS - {"root", "ROOT"}), "nsubj:outer", "csubj:outer")
+NUMBER_OF_LABEL = {"ROOT": 0, **{label: number for number, label in enumerate(LABELS)}}
+GUIDELINES = UDGuidelines(LABELS, fixed_tags=True)
+# How many analyses of a word are tried.
+MOST_TRIED = 32
+
+
+class UDTagRepair(Pipe):
+    """Give words whose part of speech does not go with their label another analysis.
+
+    Words with a part of speech that goes with their label, and words without one, stay as they are.
+
+    Parameters
+    ----------
+    name : str
+    morphologizer : str
+        Name of the morphologizer in the pipeline.
+    pipeline : callable
+        Returns the pipeline, or the morphologizer in a copy for another process, which has no
+        pipeline; None without either.
+    """
+
+    def __init__(self, name: str, morphologizer: str, pipeline: Callable[[], Any]) -> None:
+        self.name, self.morphologizer, self.pipeline = name, morphologizer, pipeline
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Take the morphologizer along to another process, and not the whole pipeline."""
+        try:
+            found: Any = self._find_morphologizer()
+        except ValueError as error:
+            found = error
+        return UDTagRepair, (self.name, self.morphologizer, _Copied(found))
+
+    def __call__(self, doc: Doc) -> Doc:
+        """Repair a Doc; raises as `pipe`."""
+        self._repair([doc])
+        return doc
+
+    def pipe(self, stream: Any, *, batch_size: int = 128) -> Iterator[Doc]:
+        """Repair a stream of Docs.
+
+        Raises
+        ------
+        ValueError
+            If the pipeline has no morphologizer of the given name, or the token vectors that it
+            reads are not, or no longer, in the Docs.
+        """
+        for docs in minibatch(stream, size=batch_size):
+            self._repair(docs)
+            yield from docs
+
+    def _repair(self, docs: Sequence[Doc]) -> None:
+        """Repair Docs; the morphologizer scores only those with something to repair."""
+        trees = [tree for i, doc in enumerate(docs) for tree in _read_trees(i, doc)]
+        if not trees:
+            return
+        rules = GUIDELINES([(docs[tree.doc], tree.words) for tree in trees])
+        heads, labels = [tree.heads for tree in trees], [tree.labels for tree in trees]
+        errors = rules.find_errors(range(len(trees)), heads, labels)
+        wrong = [i for i, own in enumerate(errors) if any(is_tag_rule(rule) for _, rule in own)]
+        if not wrong:
+            return
+        numbers = sorted({trees[i].doc for i in wrong})
+        chosen = [docs[number] for number in numbers]
+        tagger = self._find_morphologizer(chosen[0].vocab)
+        require_vectors(tagger.model, chosen, reader="morphologizer")
+        predicted = map(tagger.model.ops.to_numpy, tagger.model.predict(chosen))
+        scores = dict(zip(numbers, predicted, strict=True))
+        analyses = _read_analyses(tagger)
+        for i in wrong:
+            doc = trees[i].doc
+            _repair_sentence(docs[doc], trees[i], rules, i, set(errors[i]), analyses, scores[doc])
+
+    def _find_morphologizer(self, vocab: Any = None) -> Morphologizer:
+        """Find it in the pipeline, which has to be the one of the Docs with this vocabulary."""
+        nlp = self.pipeline()
+        if isinstance(nlp, ValueError):
+            raise nlp
+        if isinstance(nlp, Morphologizer):
+            return nlp
+        if nlp is None or vocab not in (nlp.vocab, None):
+            raise ValueError(
+                f"[{self.name}] expected Docs of the pipeline that the component was made for, "
+                f"received one of another pipeline: add `ud_tag_repair` there by `nlp.add_pipe` "
+                f"or by `factory` in a config, not with `source`"
+            )
+        pipes = dict(nlp.components)
+        tagger = pipes.get(self.morphologizer)
+        if not isinstance(tagger, Morphologizer):
+            raise ValueError(
+                f"[{self.name}] expected a morphologizer called {self.morphologizer!r} in the "
+                f"pipeline, found {nlp.component_names}: set `morphologizer` to its name"
+            )
+        later = nlp.component_names[nlp.component_names.index(self.morphologizer) :]
+        others = [
+            other
+            for other in later
+            if other in nlp.pipe_names and isinstance(pipes[other], Tok2Vec)
+        ]
+        if others and listeners_in(tagger.model):
+            raise ValueError(
+                f"[{self.name}] expected Docs with the token vectors that {self.morphologizer!r} "
+                f"reads, but {others[0]!r} comes after it and replaces them: put it before"
+            )
+        return tagger
+
+
+class _Copied(NamedTuple):
+    """What a copy of the component finds in place of the pipeline."""
+
+    found: Morphologizer | ValueError
+
+    def __call__(self) -> Morphologizer | ValueError:
+        return self.found
+
+
+class _Analyses(NamedTuple):
+    """The analyses that a morphologizer chooses from, in its order.
+
+    Attributes
+    ----------
+    morphs : list of str
+    tags : list of int
+        Their parts of speech, as spaCy numbers them.
+    words : Words
+        What rules read of them.
+    """
+
+    morphs: list[str]
+    tags: list[int]
+    words: Words
+
+
+def _read_analyses(tagger: Morphologizer) -> _Analyses:
+    morphs = [tagger.cfg["labels_morph"].get(label, "") for label in tagger.labels]
+    tags = [tagger.cfg["labels_pos"].get(label, 0) for label in tagger.labels]
+    space_after = np.zeros(len(tags), dtype=np.bool_)
+    words = make_words(NUMBER_OF_POS[tags], morphs, space_after, [len(tags)])
+    return _Analyses(morphs, tags, words[:, 1:])
+
+
+class _Tree(NamedTuple):
+    """The tree of a sentence: its Doc's number, its words, their heads and labels with ROOT."""
+
+    doc: int
+    words: NDArray[np.int64]
+    heads: NDArray[np.int32]
+    labels: NDArray[np.int32]
+
+
+def _read_trees(number: int, doc: Doc) -> Iterator[_Tree]:
+    """Read the trees of a Doc's sentences."""
+    words, labels = words_of(doc), _labels_of(doc)
+    if not len(words):
+        return
+    # Another parser may attach words to whitespace, which is in no sentence: they count as roots.
+    sentence, place = np.zeros((2, len(doc) + 1), dtype=np.int64)
+    sentence[words] = np.searchsorted(sentence_starts(doc), words, side="right")
+    starts = np.flatnonzero(np.diff(sentence[words], prepend=0))
+    place[words] = np.arange(len(words)) + 1
+    place[words] -= np.repeat(starts, np.diff(starts, append=len(words)))
+    above = annotated_heads(doc)[0][words]
+    has_head = (above != words) & (sentence[above] == sentence[words])
+    heads = np.where(has_head, place[above], ROOT)
+    for own in np.split(np.arange(len(words)), starts[1:]):
+        padded = np.full((2, len(own) + 1), MISSING, dtype=np.int32)
+        padded[:, 1:] = heads[own], labels[words[own]]
+        yield _Tree(number, words[own], *padded)
+
+
+def _labels_of(doc: Doc) -> NDArray[np.int32]:
+    """List the number in LABELS of each token's label, MISSING for others than UD's."""
+    labels, strings = read_tokens([doc])[3].tolist(), doc.vocab.strings
+    numbers = {}
+    for label in set(labels):
+        name = strings[label]
+        universal = NUMBER_OF_LABEL.get(name.partition(":")[0], MISSING)
+        numbers[label] = NUMBER_OF_LABEL.get(name, universal)
+    return np.fromiter(map(numbers.__getitem__, labels), np.int32, len(labels))
+
+
+def _repair_sentence(
+    doc: Doc,
+    tree: _Tree,
+    rules: UDRules,
+    number: int,
+    errors: set[tuple[int, str]],
+    analyses: _Analyses,
+    scores: NDArray[np.floating],
+) -> None:
+    """Give words another analysis, where that leaves fewer errors and makes no new ones.
+
+    The rules read a word with each analysis that is tried.
+    """
+    words = rules.words_of(number)
+    for word, rule in sorted(errors):
+        if not is_tag_rule(rule) or (word, rule) not in errors:
+            continue
+        token, before = doc[int(tree.words[word - 1])], words[:, word].copy()
+        fits = GUIDELINES.tables.fits_tag[analyses.words[EXTERNAL], tree.labels[word]]
+        order = np.argsort(-scores[token.i], kind="stable")
+        for chosen in order[fits[order]][:MOST_TRIED].tolist():
+            words[:SPACE_AFTER, word] = analyses.words[:SPACE_AFTER, chosen]
+            left = set(rules.find_errors([number], [tree.heads], [tree.labels])[0])
+            if left < errors:
+                errors = left
+                token.pos = analyses.tags[chosen]
+                token.set_morph(analyses.morphs[chosen])  # type: ignore[attr-defined]
+                break
+        else:
+            words[:, word] = before
+
+
+def make_ud_tag_repair(nlp: Language, name: str, morphologizer: str) -> UDTagRepair:
+    """Create the component `ud_tag_repair`.
+
+    Parameters
+    ----------
+    morphologizer : str
+        Name of the pipeline's morphologizer, which comes before. Its features and parts of speech
+        are those that words get.
+    """
+    return UDTagRepair(name, morphologizer, weakref.ref(nlp))
+
+
+Language.factory(
+    "ud_tag_repair",
+    requires=["token.pos", "token.morph", "token.dep", "token.head"],
+    assigns=["token.pos", "token.morph"],
+    default_config={"morphologizer": "morphologizer"},
+    func=make_ud_tag_repair,
+)

@@ -1,0 +1,193 @@
+"""Universal Dependencies' guidelines: the rules of `rules`, as the search for valid trees asks."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.tokens import Doc
+
+from spacy_rootmind.config_blocks import RegisteredFunction
+from spacy_rootmind.guidelines.rules import LabelTables, Tree
+from spacy_rootmind.guidelines.words import (
+    EXTERNAL,
+    PROPN,
+    PUNCT,
+    SPACE_AFTER,
+    Words,
+    WordsOfDoc,
+    read_words,
+)
+from spacy_rootmind.trees.constrained import Conflict, Rules
+from spacy_rootmind.trees.conventions import ROOT, ROOT_LABEL
+
+RulesOfSentences = Callable[[Sequence[WordsOfDoc]], Rules]
+"""Makes the rules on the trees of sentences."""
+
+Guidelines = Callable[[Sequence[str]], RulesOfSentences]
+"""Given the names of all labels by number, the root's first; raises ValueError for other labels
+than it is for."""
+
+# In `doc.user_data`: labels have to go with the parts of speech and features of this Doc, which are
+# given, whatever the guidelines say of those of others.
+FIXED_TAGS = "spacy_rootmind.fixed_tags"
+
+_Trees = Sequence[NDArray[np.int32]]
+
+
+def ud_guidelines(fixed_tags: bool = False) -> Guidelines:
+    """Keep the rules of Universal Dependencies; registered as `spacy_rootmind.ud_guidelines.v1`.
+
+    They are the errors of syntax of UD's validator: see `spacy_rootmind.guidelines.rules`.
+
+    Parameters
+    ----------
+    fixed_tags : bool
+        Whether labels have to go with the parts of speech that earlier components or the user have
+        set. If not, the component `ud_tag_repair` finds parts of speech for words whose label does
+        not go with theirs: better where a tagger sets them.
+    """
+    if not isinstance(fixed_tags, bool):
+        raise ValueError(f"expected fixed_tags to be True or False, received {fixed_tags!r}")
+    config: dict[str, Any] = {"@misc": "spacy_rootmind.ud_guidelines.v1", "fixed_tags": fixed_tags}
+    return RegisteredFunction(config, partial(_guidelines_for, fixed_tags))
+
+
+def _guidelines_for(fixed_tags: bool, labels: Sequence[str]) -> "UDGuidelines":
+    return _compile(tuple(labels), fixed_tags)
+
+
+@lru_cache(maxsize=8)
+def _compile(labels: tuple[str, ...], fixed_tags: bool) -> "UDGuidelines":
+    return UDGuidelines(labels, fixed_tags)
+
+
+class UDGuidelines:
+    """The guidelines for the labels of a parser; called with sentences, those for their trees.
+
+    Parameters and errors are those of `spacy_rootmind.guidelines.rules.LabelTables`.
+    """
+
+    def __init__(self, labels: Sequence[str], fixed_tags: bool = True) -> None:
+        self.tables, self.fixed_tags = LabelTables(labels, fixed_tags), fixed_tags
+
+    def __call__(self, sentences: Sequence[WordsOfDoc]) -> "UDRules":
+        """Make the rules for sentences."""
+        words, stop = read_words(sentences), 0
+        for doc, tokens in sentences:
+            start, stop = stop, stop + len(tokens) + 1
+            if self.fixed_tags or FIXED_TAGS in doc.user_data:
+                words[SPACE_AFTER, start + 1 : stop] &= _may_be_apart(doc, tokens)
+            else:
+                words[EXTERNAL, start:stop] = 0
+        return UDRules(self.tables, words, [len(tokens) for _, tokens in sentences])
+
+
+def _may_be_apart(doc: Doc, tokens: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Tell after which words another part of the same word may follow, by their tags.
+
+    Parts after the first are X without features, and the first has Typo=Yes.
+    """
+    words = [doc[token] for token in tokens.tolist()]
+    is_part = np.array([word.pos_ in ("", "X") and not str(word.morph) for word in words])
+    is_typo = [not word.has_morph() or "Typo=Yes" in word.morph for word in words]
+    return (is_part | is_typo) & np.append(is_part[1:], False)
+
+
+class UDRules:
+    """The guidelines for the trees of numbered sentences, for `decode_valid`.
+
+    Parameters
+    ----------
+    tables : LabelTables
+    words : Words
+        Of all sentences, in order.
+    lengths : sequence of int
+        Words in each sentence.
+    """
+
+    def __init__(self, tables: LabelTables, words: Words, lengths: Sequence[int]) -> None:
+        self.tables, self.words = tables, words
+        self.sizes = np.array(lengths, dtype=np.intp) + 1
+        self.starts = np.cumsum(self.sizes) - self.sizes
+
+    def words_of(self, sentence: int) -> Words:
+        """Look up the words of a sentence, with ROOT."""
+        start = self.starts[sentence]
+        return self.words[:, start : start + self.sizes[sentence]]
+
+    def mask(self, sentence: int) -> NDArray[np.bool_]:
+        """Tell which labelled arcs a valid tree may have, (n + 1, n + 1, n_labels + 1)."""
+        tables, words = self.tables, self.words_of(sentence)
+        external, space_after = words[EXTERNAL], words[SPACE_AFTER] > 0
+        index = np.arange(len(external))
+        # Between a part of a word and its head, whitespace follows each word.
+        joined = np.cumsum(~space_after)[index - 1]
+        joined[0] = 0
+        follows, is_apart = index < index[:, None], joined[:, None] == joined
+        mask = tables.fits_order[2 * follows + is_apart]
+        if external.any():
+            fits = tables.fits_tag[external, :-1]
+            # Any part of speech goes with an adverbial that is written apart.
+            if tables["goeswith"].any():
+                may_be_apart = space_after & (external != PUNCT)
+                fits[:-1] |= tables["advmod"][:-1] & may_be_apart[:-1, None]
+            mask &= fits[:, None]
+            mask[:, external == PROPN] &= ~tables["fixed"][:-1]
+        mask[:, :, ROOT_LABEL] = False
+        mask[:, ROOT] = False
+        mask[:, ROOT, ROOT_LABEL] = True
+        return mask
+
+    def safe(self, sentence: int) -> NDArray[np.bool_]:
+        """Tell which labelled arcs break no rule in a projective tree.
+
+        Punctuation under other words, and relations that no rule keeps from these; of shape
+        (n + 1, n + 1, n_labels + 1).
+        """
+        is_mark = self.tables.marks[self.words_of(sentence)[EXTERNAL]]
+        is_mark[ROOT] = False
+        labels = np.where(is_mark[:, None], self.tables["punct"], self.tables["free"])[:, :-1]
+        labels[:, ROOT_LABEL] = True
+        safe = np.repeat(labels[:, None], len(labels), axis=1)
+        if not is_mark[1:].all():
+            safe[:, is_mark] = False
+        return safe
+
+    def find_conflicts(
+        self, sentences: Sequence[int], heads: _Trees, labels: _Trees
+    ) -> list[Iterable[Conflict]]:
+        """Find the conflicts of trees of these sentences."""
+        found: list[Iterable[Conflict]] = [()] * len(sentences)
+        for number, tree in self._invalid_trees(sentences, heads, labels):
+            found[number] = tree.conflicts()
+        return found
+
+    def find_errors(
+        self, sentences: Sequence[int], heads: _Trees, labels: _Trees
+    ) -> list[list[tuple[int, str]]]:
+        """List the words of each tree at which rules are broken, and the names of these rules."""
+        found: list[list[tuple[int, str]]] = [[] for _ in sentences]
+        for number, tree in self._invalid_trees(sentences, heads, labels):
+            found[number] = sorted(set(tree.errors()))
+        return found
+
+    def _invalid_trees(
+        self, sentences: Sequence[int], heads: _Trees, labels: _Trees
+    ) -> Iterator[tuple[int, Tree]]:
+        """List the trees that break rules, each with its place among all."""
+        chosen = np.array(sentences, dtype=np.intp)
+        sizes, stops = self.sizes[chosen], np.cumsum(self.sizes[chosen])
+        all_heads, all_labels = (
+            np.concatenate([*each, np.zeros(0, np.int32)], dtype=np.int32)
+            for each in (heads, labels)
+        )
+        broken = self.tables.kernel.find_broken(
+            self.words, self.starts[chosen], sizes, all_heads, all_labels
+        )
+        wrong = np.searchsorted(stops, np.flatnonzero(broken), side="right")
+        for number in np.unique(wrong).tolist():
+            own = slice(stops[number] - sizes[number], stops[number])
+            words = self.words_of(sentences[number])
+            yield number, Tree(self.tables, words, all_heads[own], all_labels[own], broken[own])

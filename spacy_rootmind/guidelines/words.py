@@ -1,0 +1,92 @@
+"""What UD's rules read of words: parts of speech, three features, and spaces.
+
+An int8 array of shape (5, n_places) has a column for ROOT before the words of each sentence, and
+the rows TAG, EXTERNAL, NEGATIVE, POSSESSIVE and SPACE_AFTER.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.parts_of_speech import IDS
+from spacy.tokens import Doc
+
+from spacy_rootmind.annotation.doc_trees import read_tokens
+
+Words = NDArray[np.int8]
+WordsOfDoc = tuple[Doc, NDArray[np.int64]]
+"""A Doc, and its tokens that are the words of a sentence."""
+
+# The part of speech, as a place in TAGS; the same, or that of ExtPos where a word has it; whether
+# it is a particle or adverb with Polarity=Neg; whether it has Poss=Yes; whether whitespace follows.
+TAG, EXTERNAL, NEGATIVE, POSSESSIVE, SPACE_AFTER = range(5)
+# A number for each part of speech; 0 for words without one, of which rules ask none.
+TAGS = (
+    *("", "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON"),
+    *("PROPN", "PUNCT", "SCONJ", "SYM", "VERB", "X"),
+)
+NUMBER_OF_TAG = {tag: number for number, tag in enumerate(TAGS)}
+PROPN, PUNCT = NUMBER_OF_TAG["PROPN"], NUMBER_OF_TAG["PUNCT"]
+NUMBER_OF_POS = np.zeros(max(IDS.values()) + 1, dtype=np.int8)
+for _name, _pos in IDS.items():
+    NUMBER_OF_POS[_pos] = NUMBER_OF_TAG.get(_name, 0)
+
+
+def read_words(sentences: Sequence[WordsOfDoc]) -> Words:
+    """Read what rules need of the words of sentences."""
+    docs: list[Doc] = []
+    tokens, end = [np.zeros(0, dtype=np.int64)], 0
+    for doc, words in sentences:
+        if not docs or doc is not docs[-1]:
+            start, end = end, end + len(doc)
+            docs.append(doc)
+        tokens.append(words + start)
+    places = np.concatenate(tokens)
+    pos, morph, space = read_tokens(docs)[:3, places]
+    keys, strings = morph.tolist(), docs[0].vocab.strings if docs else {}
+    feats = {key: strings[key] if key else "" for key in set(keys)}
+    return make_words(
+        NUMBER_OF_POS[pos.astype(np.intp)],
+        [feats[key] for key in keys],
+        # Between words that follow each other there is no token of whitespace.
+        (space > 0) | (np.diff(places, append=-1) > 1),
+        [len(words) for _, words in sentences],
+    )
+
+
+def make_words(
+    tags: NDArray[np.integer],
+    feats: Sequence[str],
+    space_after: NDArray[np.bool_],
+    lengths: Sequence[int],
+) -> Words:
+    """Make what rules read of n words that follow each other in sentences of some lengths.
+
+    `tags` are places in TAGS, `feats` features as in CoNLL-U.
+    """
+    found = np.array([_read_feats(each) for each in feats], dtype=np.int8).reshape(-1, 3)
+    external, negative, possessive = found.T
+    may_negate = (tags == NUMBER_OF_TAG["PART"]) | (tags == NUMBER_OF_TAG["ADV"])
+    sizes = np.array(lengths, dtype=np.intp) + 1
+    is_word = np.ones(len(tags) + len(sizes), dtype=np.bool_)
+    is_word[np.cumsum(sizes) - sizes] = False
+    words = np.zeros((5, len(is_word)), dtype=np.int8)
+    words[:, is_word] = (
+        tags,
+        np.where(external >= 0, external, tags),
+        may_negate & (negative > 0),
+        possessive,
+        space_after,
+    )
+    return words
+
+
+@lru_cache(maxsize=4096)
+def _read_feats(feats: str) -> tuple[int, int, int]:
+    """Read ExtPos, by the first of its values (-1 without one), Polarity=Neg and Poss=Yes."""
+    found: Any = dict(each.split("=", 1) for each in feats.split("|") if "=" in each)
+    name = found["ExtPos"].partition(",")[0] if "ExtPos" in found else None
+    external = -1 if name is None else NUMBER_OF_TAG.get(name, NUMBER_OF_TAG["X"])
+    return external, found.get("Polarity") == "Neg", found.get("Poss") == "Yes"
