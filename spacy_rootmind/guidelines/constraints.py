@@ -20,7 +20,7 @@ from spacy_rootmind.annotation.reading import annotated_heads
 from spacy_rootmind.annotation.sentences import CERTAIN, JOINED, NEVER, Starts, bounds, words_of
 from spacy_rootmind.config_blocks import RegisteredFunction
 from spacy_rootmind.trees.checks import tree_score
-from spacy_rootmind.trees.conventions import MISSING, ROOT_LABEL
+from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
 from spacy_rootmind.trees.decoding import decode
 from spacy_rootmind.trees.errors import NoTreeError
 
@@ -183,49 +183,23 @@ class DocConstraints:
                 f"spacy_rootmind.guidelines.constraints.Constraints, received {constraints!r:.100}"
             )
         forbidden: dict[int, set[int]] = {}
-        for pair in _pairs(constraints.forbidden, "forbidden"):
-            token, head = _check_arc(doc, pair)
+        for token, head in _arcs(doc, constraints.forbidden, "forbidden"):
             forbidden.setdefault(token, set()).add(head)
-        labels = _check_labels(doc, constraints.labels, label_names)
-        roots = [token for token, label in labels.items() if label == ROOT_LABEL]
-        forced = [*_pairs(constraints.forced, "forced"), *((token, token) for token in roots)]
-        for token in labels.keys() - set(roots):
+        labels = _labels(doc, constraints.labels, label_names)
+        roots = [(token, token) for token, label in labels.items() if label == ROOT_LABEL]
+        for token in labels.keys() - dict(roots).keys():
             # ROOT's arc has the root's label.
             forbidden.setdefault(token, set()).add(token)
-        heads: dict[int, int] = {}
-        for token, head in (_check_arc(doc, arc) for arc in forced):
-            if heads.setdefault(token, head) != head:
-                raise ValueError(
-                    f"token {token} ({doc[token].text!r}) has two forced heads, {heads[token]} and "
-                    f"{head}: expected at most one"
-                )
+        forced = [*_arcs(doc, constraints.forced, "forced"), *roots]
+        heads = _one_each(doc, forced, "forced heads")
+        for token, head in heads.items():
             if head in forbidden.get(token, ()):
                 raise ValueError(
                     f"token {token} ({doc[token].text!r}): the arc to its head {head} is both "
                     f"forced and forbidden, by another arc or by a label"
                 )
-        subtrees: dict[int, NDArray[np.int64]] = {}
-        taken = np.zeros(len(doc), dtype=bool)
-        for start, end in _pairs(constraints.subtrees, "subtrees"):
-            if not 0 <= start < end <= len(doc):
-                raise ValueError(
-                    f"expected a span of tokens within 0 and {len(doc)}, received {start} to {end}"
-                )
-            if taken[start:end].any():
-                raise ValueError(
-                    f"the span {doc[start:end].text!r:.60} overlaps another subtree: expected "
-                    f"spans without overlap, for instance from spacy.util.filter_spans"
-                )
-            taken[start:end] = True
-            words = [i for i in range(start, end) if not doc[i].is_space]
-            if len(words) > 1:
-                subtrees[words[0]] = np.array(words, dtype=np.int64)
-        return cls(
-            heads,
-            forbidden,
-            subtrees,
-            {token: label for token, label in labels.items() if label != ROOT_LABEL},
-        )
+        others = {token: label for token, label in labels.items() if label != ROOT_LABEL}
+        return cls(heads, forbidden, _subtrees(doc, constraints.subtrees), others)
 
     def bind(self, doc: Doc, log_odds: NDArray[np.floating]) -> NDArray[np.floating]:
         """Rule out boundaries inside forced arcs and spans, and separate forced roots by one.
@@ -264,12 +238,11 @@ class DocConstraints:
         likely of its two boundaries then gives way, unless the Doc or the constraints state it.
         O(n log n).
         """
-        may_be_root = np.zeros(len(doc), dtype=bool)
+        is_word, may_be_root = np.zeros((2, len(doc)), dtype=bool)
+        is_word[words_of(doc)] = True
         for token in words_of(doc).tolist():
             is_barred = token in self.forbidden.get(token, ())
             may_be_root[token] = not is_barred and self.heads.get(token, token) == token
-        is_word = np.zeros(len(doc), dtype=bool)
-        is_word[words_of(doc)] = True
         joined = log_odds.copy()
         while len(doc):
             starts = bounds(np.flatnonzero(joined > 0), len(doc))
@@ -313,16 +286,19 @@ class DocConstraints:
         n = len(words)
         place = {token: i for i, token in enumerate(words.tolist(), start=1)}
         allowed = np.ones((n + 1, n + 1), dtype=bool)
-        spans = []
         for token, i in place.items():
+            # A root is its own head, and has ROOT.
             if token in self.heads:
+                head = self.heads[token]
                 allowed[i] = False
-                allowed[i, _head_place(place, token, self.heads[token])] = True
-            for head in self.forbidden.get(token, ()):
-                if head in place:
-                    allowed[i, _head_place(place, token, head)] = False
-            if token in self.subtrees:
-                spans.append(np.array([place[t] for t in self.subtrees[token].tolist()]))
+                allowed[i, ROOT if head == token else place[head]] = True
+            for head in self.forbidden.get(token, set()) & place.keys():
+                allowed[i, ROOT if head == token else place[head]] = False
+        spans = [
+            np.array([place[t] for t in own.tolist()])
+            for first, own in self.subtrees.items()
+            if first in place
+        ]
         labels = {i: self.labels[token] for token, i in place.items() if token in self.labels}
         return None if allowed.all() and not spans else SentenceConstraints(allowed, spans, labels)
 
@@ -388,53 +364,78 @@ def _pairs(given: Any, name: str) -> list[tuple[int, int]]:
         ) from None
 
 
-def _check_labels(doc: Doc, given: Any, names: Sequence[str]) -> dict[int, int]:
-    """Convert labels of tokens to numbers."""
-    numbers = {name: number for number, name in enumerate(names)}
-    malformed = ValueError(
-        f"expected labels as pairs of a token number (int) and a label (str), received "
-        f"{given!r:.100}"
-    )
+def _arcs(doc: Doc, given: Any, name: str) -> list[tuple[int, int]]:
+    """Convert to arcs between words."""
+    arcs = _pairs(given, name)
+    for token, head in arcs:
+        for end in (token, head):
+            if not 0 <= end < len(doc):
+                raise ValueError(
+                    f"expected an arc between tokens from 0 to {len(doc) - 1}, received "
+                    f"{token, head}"
+                )
+            if doc[end].is_space:
+                raise ValueError(
+                    f"expected arcs between words, received {token, head}: token {end} is "
+                    f"whitespace; leave the arc out"
+                )
+    return arcs
+
+
+def _labels(doc: Doc, given: Any, names: Sequence[str]) -> dict[int, int]:
+    """Convert labels of words to numbers."""
     try:
         pairs = [(operator.index(token), label) for token, label in given]
+        is_sound = all(isinstance(label, str) for _, label in pairs)
     except (TypeError, ValueError):
-        raise malformed from None
-    if not all(isinstance(label, str) for _, label in pairs):
-        raise malformed
-    labels: dict[int, int] = {}
+        is_sound = False
+    if not is_sound:
+        raise ValueError(
+            f"expected labels as pairs of a token number (int) and a label (str), received "
+            f"{given!r:.100}"
+        )
+    _arcs(doc, [(token, token) for token, _ in pairs], "labels")
     for token, label in pairs:
-        _check_arc(doc, (token, token))
-        if label not in numbers:
+        if label not in names:
             raise ValueError(
                 f"token {token} ({doc[token].text!r}): expected one of the parser's labels "
                 f"({', '.join(names):.400}), received {label!r}"
             )
-        if labels.setdefault(token, numbers[label]) != numbers[label]:
+    numbers = {name: number for number, name in enumerate(names)}
+    return {token: numbers[label] for token, label in _one_each(doc, pairs, "labels").items()}
+
+
+def _one_each(doc: Doc, pairs: Iterable[tuple[int, Any]], kind: str) -> dict[int, Any]:
+    """Map tokens to the one thing that each may have."""
+    found: dict[int, Any] = {}
+    for token, value in pairs:
+        if found.setdefault(token, value) != value:
             raise ValueError(
-                f"token {token} ({doc[token].text!r}) has two labels, {names[labels[token]]!r} and "
-                f"{label!r}: expected at most one"
+                f"token {token} ({doc[token].text!r}) has two {kind}, {found[token]!r} and "
+                f"{value!r}: expected at most one"
             )
-    return labels
+    return found
 
 
-def _head_place(place: dict[int, int], token: int, head: int) -> int:
-    """Find the place of a token's head in its sentence; ROOT if it is its own head."""
-    return 0 if head == token else place[head]
-
-
-def _check_arc(doc: Doc, arc: tuple[int, int]) -> tuple[int, int]:
-    token, head = arc
-    for end in (token, head):
-        if not 0 <= end < len(doc):
+def _subtrees(doc: Doc, given: Any) -> dict[int, NDArray[np.int64]]:
+    """List the words of each span of two or more, by the first."""
+    subtrees: dict[int, NDArray[np.int64]] = {}
+    taken = np.zeros(len(doc), dtype=bool)
+    for start, end in _pairs(given, "subtrees"):
+        if not 0 <= start < end <= len(doc):
             raise ValueError(
-                f"expected an arc between tokens from 0 to {len(doc) - 1}, received {token, head}"
+                f"expected a span of tokens within 0 and {len(doc)}, received {start} to {end}"
             )
-        if doc[end].is_space:
+        if taken[start:end].any():
             raise ValueError(
-                f"expected arcs between words, received {token, head}: token {end} is whitespace; "
-                f"leave the arc out"
+                f"the span {doc[start:end].text!r:.60} overlaps another subtree: expected "
+                f"spans without overlap, for instance from spacy.util.filter_spans"
             )
-    return token, head
+        taken[start:end] = True
+        words = [i for i in range(start, end) if not doc[i].is_space]
+        if len(words) > 1:
+            subtrees[words[0]] = np.array(words, dtype=np.int64)
+    return subtrees
 
 
 def _find_tops(scores: NDArray[np.floating], spans: list[NDArray[np.int64]]) -> list[int]:

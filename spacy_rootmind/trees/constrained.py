@@ -8,7 +8,6 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from functools import partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -148,14 +147,11 @@ def decode_valid(
         number = int(numbers[i][k])
         searches[i, k] = TreeSearch(
             number,
+            rules,
             log_weights[i][square],
             best.weights[i][square],
             best.arc_labels[i][square],
-            rules.mask(number),
-            partial(_conflicts_of_one, rules, number),
-            single_root=True,
             projective=projective,
-            find_safe_arcs=partial(rules.safe, number),
         )
     _run_together(searches, find_log_probs, max_decodes)
     valid = [np.ones(len(batch), dtype=np.bool_) for batch in numbers]
@@ -168,13 +164,6 @@ def decode_valid(
             best.heads[i][k, : search.m] = search.tree.heads
             best.labels[i][k, : search.m] = search.tree.labels
     return ValidTrees(best.heads, best.labels, valid, proven, decodes)
-
-
-def _conflicts_of_one(
-    rules: Rules, number: int, heads: NDArray[np.int32], labels: NDArray[np.int32]
-) -> Iterable[Conflict]:
-    """Find the conflicts of the tree of one sentence."""
-    return rules.find_conflicts([number], [heads], [labels])[0]
 
 
 def _invalid_places(
@@ -244,16 +233,12 @@ class TreeSearch:
     Parameters
     ----------
     number : int
-        Names the sentence in messages.
+        The sentence's, for the rules and in messages.
+    rules : Rules
     arcs, weights, labels
         As for `SearchSpace`; they are copied.
-    mask : bool array of shape (m, m, n_labels + 1)
-        False for labelled arcs that no valid tree has.
-    find_conflicts : FindConflicts
     single_root, projective : bool
         As for `decode_constrained`.
-    find_safe_arcs : callable, optional
-        Finds labelled arcs that break no rule, as `Rules.safe` does.
 
     Attributes
     ----------
@@ -267,18 +252,17 @@ class TreeSearch:
     def __init__(
         self,
         number: int,
+        rules: Rules,
         arcs: NDArray[np.floating],
         weights: NDArray[np.float64],
         labels: NDArray[np.int32],
-        mask: BoolArray,
-        find_conflicts: FindConflicts,
-        single_root: bool,
+        *,
         projective: bool,
-        find_safe_arcs: Callable[[], BoolArray] | None = None,
+        single_root: bool = True,
     ) -> None:
-        self.number, self.m, self.mask = number, len(arcs), _as_label_mask(mask, labels, number)
+        self.number, self.rules, self.m = number, rules, len(arcs)
         self.single_root, self.projective = single_root, projective
-        self.find_conflicts, self.find_safe_arcs = find_conflicts, find_safe_arcs
+        self.mask = _as_label_mask(rules.mask(number), labels, number)
         scores = np.array(arcs, dtype=np.float64, order="C")
         self.space = SearchSpace(scores, weights.copy(), labels.copy(), self.mask)
         self.queue: list[tuple[float, int, _Node]] = []
@@ -314,7 +298,8 @@ class TreeSearch:
 
     def conflicts(self, node: _Node) -> Iterator[Conflict]:
         """Find the conflicts of a node's tree."""
-        return iter(self.find_conflicts(node.heads.copy(), node.labels.copy()))
+        heads, labels = [node.heads.copy()], [node.labels.copy()]
+        return iter(self.rules.find_conflicts([self.number], heads, labels)[0])
 
     def decode(self, node: _Node, projective: bool) -> Iterator[Arcs]:
         """Find the best tree that meets a node's conditions; yields the arcs that need labels."""
@@ -383,14 +368,12 @@ class TreeSearch:
         """Find any valid tree, depth first; yields the arcs that need labels.
 
         All conflicts of a tree are avoided at once; if that leaves no tree, only one of them is.
-        The last try, at the bottom of the stack, is with safe arcs, if they are known.
+        The last try, at the bottom of the stack, is with safe arcs.
         """
         # Projective trees break fewer rules.
         projective = self.projective or self.space.decode({}, self.single_root, True)[0] == OK
-        stack = [_Node({})]
-        if self.find_safe_arcs is not None:
-            safe = self.mask & _as_bytes(self.find_safe_arcs())
-            stack.insert(0, _Node(dict(enumerate(safe))))
+        safe = self.mask & _as_bytes(self.rules.safe(self.number))
+        stack = [_Node(dict(enumerate(safe))), _Node({})]
         for step in range(_MAX_DIVE + 1):
             if not stack:
                 return

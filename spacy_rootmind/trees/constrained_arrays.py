@@ -1,12 +1,12 @@
 """The best labelled tree under conditions that a function finds, for arrays of scores."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_rootmind.trees.constrained import MAX_DECODES, FindConflicts, TreeSearch
+from spacy_rootmind.trees.constrained import MAX_DECODES, Conflict, FindConflicts, TreeSearch
 from spacy_rootmind.trees.conventions import (
     MISSING,
     ROOT,
@@ -110,8 +110,7 @@ def decode_constrained(
     best of all valid trees. Otherwise its first conflict, c1 to ck, makes k nodes: node j requires
     c1 to c(j-1) and forbids cj. They share no tree, and leave no valid one out.
 
-    Beyond `max_decodes`, the search goes depth first, among projective trees if there are any: they
-    break fewer rules. It avoids all conflicts of a tree at once, goes back if no tree is left, and
+    Beyond `max_decodes`, the search goes depth first, among projective trees if there are any, and
     ends with the first valid tree, which is not proven to be the best, or after 20 trees.
 
     References
@@ -145,19 +144,9 @@ def decode_constrained(
     single = scores.ndim == 2
     words = as_lengths(lengths, len(batch), batch.shape[1] - 1, single=single)
     labels = _as_label_batch(label_scores, scores)
-    finders = _as_finders(find_conflicts, len(batch), single)
-    searches = []
-    for i, n in enumerate(words.tolist()):
-        square = np.s_[i, : n + 1, : n + 1]
-        arcs = np.array(batch[square], dtype=np.float64)
-        if mask is not None:
-            arcs[mask[square] == 0] = -np.inf
-        deps, heads = _check_scores(arcs, labels[square], i)
-        unknown = np.full(arcs.shape, MISSING, dtype=np.int32)
-        every = np.ones((*arcs.shape, labels.shape[-1] + 1), dtype=np.bool_)
-        search = TreeSearch(i, arcs, arcs, unknown, every, finders[i], single_root, projective)
-        search.add_labels(deps, heads, labels[square][deps, heads].astype(np.float64))
-        searches.append(search)
+    rules = _FoundConflicts(
+        _as_finders(find_conflicts, len(batch), single), words, labels.shape[-1]
+    )
     trees = ConstrainedTrees(
         heads=np.full(batch.shape[:2], MISSING, dtype=np.int32),
         labels=np.full(batch.shape[:2], MISSING, dtype=np.int32),
@@ -165,16 +154,49 @@ def decode_constrained(
         proven=np.zeros(len(batch), dtype=np.bool_),
         decodes=np.zeros(len(batch), dtype=np.intp),
     )
-    for i, search in enumerate(searches):
-        for _ in search.run(max_decodes):
-            raise AssertionError("expected no arcs that need labels, since all labels are known")
-        tree = search.tree
-        if tree is None:
+    for i, n in enumerate(words.tolist()):
+        square = np.s_[i, : n + 1, : n + 1]
+        arcs = np.array(batch[square], dtype=np.float64)
+        if mask is not None:
+            arcs[mask[square] == 0] = -np.inf
+        deps, heads = _check_scores(arcs, labels[square], i)
+        unknown = np.full(arcs.shape, MISSING, dtype=np.int32)
+        search = TreeSearch(
+            i, rules, arcs, arcs, unknown, projective=projective, single_root=single_root
+        )
+        search.add_labels(deps, heads, labels[square][deps, heads].astype(np.float64))
+        # All labels are known, so that the search asks for none.
+        list(search.run(max_decodes))
+        if search.tree is None:
             raise _no_tree_error(search)
-        trees.heads[i, : search.m], trees.labels[i, : search.m] = tree.heads, tree.labels
-        trees.scores[i], trees.proven[i] = tree.bound, search.proven
+        trees.heads[i, : n + 1], trees.labels[i, : n + 1] = search.tree.heads, search.tree.labels
+        trees.scores[i], trees.proven[i] = search.tree.bound, search.proven
         trees.decodes[i] = search.decodes
     return ConstrainedTrees(*(column[0] for column in trees)) if single else trees
+
+
+class _FoundConflicts(NamedTuple):
+    """Rules that functions alone know: no arc is forbidden beforehand, and none is safe."""
+
+    finders: Sequence[FindConflicts]
+    lengths: NDArray[np.intp]
+    n_labels: int
+
+    def mask(self, sentence: int) -> BoolArray:
+        m = int(self.lengths[sentence]) + 1
+        return np.ones((m, m, self.n_labels + 1), dtype=np.bool_)
+
+    def safe(self, sentence: int) -> BoolArray:
+        return ~self.mask(sentence)
+
+    def find_conflicts(
+        self,
+        sentences: Sequence[int],
+        heads: Sequence[NDArray[np.int32]],
+        labels: Sequence[NDArray[np.int32]],
+    ) -> list[Iterable[Conflict]]:
+        trees = zip(sentences, heads, labels, strict=True)
+        return [self.finders[i](own_heads, own_labels) for i, own_heads, own_labels in trees]
 
 
 def _no_tree_error(search: TreeSearch) -> NoTreeError:
