@@ -31,6 +31,8 @@ NOMINAL = _names("nsubj obj iobj obl vocative dislocated nmod appos")
 PREDICATE = _names("root ROOT csubj ccomp xcomp advcl acl parataxis list orphan")
 # Relations of the words that belong to a noun phrase, with all that depends on them.
 MODIFIERS = _names("det amod nummod advmod compound flat fixed goeswith clf nmod:poss nmod:desc")
+# Subtypes that head no noun phrase.
+WITHIN = _names("nmod:poss nmod:desc")
 # Relations inside a modifier after the noun; others lead to noun phrases and clauses.
 INSIDE = MODIFIERS | {"case", "cc", "conj", "punct"}
 # The relations of UD that spaCy's own schemes have as well, and all of them.
@@ -41,22 +43,11 @@ SHARED = _names(
 RELATIONS = SHARED | NOMINAL | PREDICATE | MODIFIERS | {"cop", "discourse", "reparandum"}
 # Names that `ud_label_map` gives to relations, as far as noun phrases depend on them.
 MAPPED = {
-    "acomp": "xcomp",
-    "agent": "case",
-    "attr": "xcomp",
-    "dative": "iobj",
-    "dobj": "obj",
-    "neg": "advmod",
-    "npadvmod": "nmod:unmarked",
-    "nsubjpass": "nsubj",
-    "oprd": "xcomp",
-    "pobj": "obl",
-    "poss": "nmod:poss",
-    "preconj": "cc:preconj",
-    "predet": "det",
-    "prep": "case",
-    "quantmod": "advmod",
-    "relcl": "acl",
+    **dict.fromkeys(("acomp", "attr", "oprd"), "xcomp"),
+    **dict.fromkeys(("agent", "prep"), "case"),
+    **dict.fromkeys(("neg", "quantmod"), "advmod"),
+    **{"dative": "iobj", "dobj": "obj", "pobj": "obl", "nsubjpass": "nsubj", "relcl": "acl"},
+    **{"npadvmod": "nmod:unmarked", "poss": "nmod:poss", "preconj": "cc:preconj", "predet": "det"},
 }
 
 
@@ -64,51 +55,42 @@ MAPPED = {
 class ChunkRules:
     """Rules for the base noun phrases of a language.
 
-    A relation stands for its subtypes as well.
+    A relation stands for its subtypes as well. A nominal with a copula heads a noun phrase,
+    whatever its relation.
 
     Attributes
     ----------
     heads : set of str
         Relations of the words that head a noun phrase, if they are nominals.
-    never : set of str
-        Subtypes of them that do not.
     with_case : set of str
         Relations of words that do so if they have a `case` dependent.
     before, after : set of str
         Relations of the words that belong to a noun phrase, before and after its head.
-    predicates : bool
-        Whether a nominal with a copula heads a noun phrase, whatever its relation.
     expletives : set of str
         Expletives that are a noun phrase, in lower case.
     """
 
     heads: frozenset[str]
-    never: frozenset[str]
     with_case: frozenset[str]
     before: frozenset[str]
     after: frozenset[str]
-    predicates: bool
     expletives: frozenset[str]
 
 
 UNIVERSAL = ChunkRules(
     heads=NOMINAL | PREDICATE,
-    never=frozenset({"nmod:poss", "nmod:desc"}),
     with_case=frozenset(),
     before=MODIFIERS,
     after=MODIFIERS - {"advmod"},
-    predicates=True,
     expletives=frozenset(),
 )
 # Finds what spaCy's iterator finds in a tree of spaCy's own scheme: no adverbial nominals ("last
 # week"), no lists, and nothing after the head but the rest of a name.
 ENGLISH = ChunkRules(
     heads=_names("nsubj obj iobj obl:agent appos root ROOT xcomp"),
-    never=frozenset({"nmod:poss", "nmod:desc"}),
     with_case=NOMINAL | PREDICATE | {"conj"},
     before=MODIFIERS | {"nmod:unmarked", "cc:preconj"},
     after=frozenset({"flat", "goeswith", "compound"}),
-    predicates=True,
     expletives=frozenset({"it"}),
 )
 RULES: Mapping[str, ChunkRules] = {"en": ENGLISH}
@@ -198,14 +180,14 @@ class _Phrases:
         rules, label = self.rules, self.labels[i]
         if _is_one(label, frozenset({"expl"})):
             return self.doc[i].lower_ in rules.expletives
-        if rules.predicates and self._has(i, "cop"):
+        if self._has(i, "cop"):
             return True
-        if _is_one(label, rules.with_case) and label not in rules.never and self._has(i, "case"):
+        if _is_one(label, rules.with_case) and label not in WITHIN and self._has(i, "case"):
             return True
         if _is_one(label, frozenset({"conj"})):
             first = self._first_conjunct(i)
             return first != i and self._heads_phrase(first)
-        return _is_one(label, rules.heads) and label not in rules.never
+        return _is_one(label, rules.heads) and label not in WITHIN
 
     def _first_conjunct(self, i: int) -> int:
         # The first comes before the others, so this ends on a cycle too.

@@ -35,13 +35,9 @@ NAMES = {
     "discourse": "intj",
     "vocative": "npadvmod",
     "flat": "compound",
-    "clf": "dep",
-    "dislocated": "dep",
-    "fixed": "dep",
-    "goeswith": "dep",
-    "list": "dep",
-    "orphan": "dep",
-    "reparandum": "dep",
+    **dict.fromkeys(
+        ["clf", "dislocated", "fixed", "goeswith", "list", "orphan", "reparandum"], "dep"
+    ),
 }
 NEGATIONS = frozenset({"not", "n't", "n\u2019t", "never"})
 POSSESSIVES = frozenset({"'s", "\u2019s", "'", "\u2019"})
@@ -67,13 +63,10 @@ class LabelMap:
 
     def __call__(self, doc: Doc) -> list[str]:
         """Return the new label of each token; the Doc does not change."""
-        return [self._name(token) for token in doc]
+        return [self.labels.get(token.dep_, self._other_name(token)) for token in doc]
 
-    def _name(self, token: Token) -> str:
-        label = token.dep_
-        if label in self.labels:
-            return self.labels[label]
-        return _english(token) if self.english else label
+    def _other_name(self, token: Token) -> str:
+        return _english(token) if self.english else token.dep_
 
 
 def _english(token: Token) -> str:
@@ -156,13 +149,10 @@ def make_label_map(labels: list[list[str]] | None = None, english: bool = True) 
         If `labels` is not a list of pairs.
     """
     pairs = [] if labels is None else labels
-    is_sound = isinstance(pairs, list | tuple) and all(
-        isinstance(pair, list | tuple)
-        and len(pair) == 2
-        and all(isinstance(name, str) for name in pair)
-        for pair in pairs
-    )
-    if not is_sound:
+    rows = [pair if isinstance(pair, list | tuple) else () for pair in pairs]
+    if isinstance(pairs, Mapping | str) or any(
+        len(row) != 2 or not all(isinstance(name, str) for name in row) for row in rows
+    ):
         raise ValueError(
             f'expected labels as a list of pairs, such as [["obl:tmod", "npadvmod"]], received '
             f"{labels!r}"
