@@ -236,14 +236,6 @@ def test_treebanks_pass_the_validator(name, repairing, ud_folder):
     assert [line for line in errors if "[L3 SYNTAX" in line] == []
 
 
-def test_tags_that_go_with_labels_stay(nlp):
-    before = nlp(VALID)
-    after = nlp.get_pipe("ud_tag_repair")(before.copy())
-    assert [(t.pos_, str(t.morph), t.dep_) for t in before] == [
-        (t.pos_, str(t.morph), t.dep_) for t in after
-    ]
-
-
 def test_tags_are_repaired_one_by_one_and_in_batches(repairing):
     with repairing.select_pipes(disable=["ud_tag_repair"]):
         before = [repairing(text) for text in TEXTS]
@@ -284,11 +276,6 @@ def wrongly_tagged(nlp, head=1):
     doc = Doc(nlp.vocab, ["The", "cat", " ", "slept"], deps=deps, heads=[head, 3, 1, 3])
     doc[0].pos_ = "VERB"
     return doc
-
-
-def test_repair_needs_token_vectors(repairing):
-    with pytest.raises(ValueError, match="no token vectors for the morphologizer"):
-        repairing.get_pipe("ud_tag_repair")(wrongly_tagged(repairing))
 
 
 @pytest.mark.parametrize("head", [1, 2])

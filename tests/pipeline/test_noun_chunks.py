@@ -73,12 +73,6 @@ def spans(doc, iterator):
     return [doc[start:end] for start, end, _ in iterator(doc)]
 
 
-def test_ud_docs_of_the_same_vocab_have_theirs(nlp, quickstart_docs):
-    for doc in quickstart_docs[:200]:
-        ours = {(start, end) for start, end, _ in nlp.vocab.get_noun_chunks(doc)}
-        assert ours == {(start, end) for start, end, _ in UDNounChunks("en")(doc)}
-
-
 @pytest.mark.parametrize("lang", ["xx", "ga"])
 def test_languages_without_a_function_of_spacy(lang):
     nlp = spacy.blank(lang)
@@ -88,15 +82,6 @@ def test_languages_without_a_function_of_spacy(lang):
         chunks(read_tree(nlp.vocab, UD.replace("obl", "pobj")))
     with pytest.raises(ValueError, match="needs a parse"):
         chunks(nlp.make_doc("A table"))
-
-
-def test_german_labels_of_both_schemes():
-    nlp = spacy.blank("de")
-    nlp.add_pipe("root_mst")
-    ud = "Er/PRON/nsubj/2 sieht/VERB/ROOT/0 den/DET/det/4 Mann/NOUN/obj/2"
-    tiger = "Er/PRON/sb/2 sieht/VERB/ROOT/0 den/DET/nk/4 Mann/NOUN/oa/2"
-    assert chunks(read_tree(nlp.vocab, ud)) == ["Er", "den Mann"]
-    assert chunks(read_tree(nlp.vocab, tiger)) == ["Er", "den Mann"]
 
 
 def test_a_language_whose_function_reads_ud_keeps_it():
@@ -167,16 +152,6 @@ def test_a_function_counts_for_all_docs_until_another_setting():
     assert len(chunks(doc)) == len(doc)
     assign(nlp.get_pipe("root_mst"), noun_chunks="auto")
     assert chunks(read_tree(nlp.vocab, UD)) == CHUNKS
-
-
-def test_the_registered_function_replaces_spacys(tmp_path):
-    settings = {"@misc": "spacy_rootmind.ud_noun_chunks.v1"}
-    nlp = spacy.blank("sv")
-    nlp.add_pipe("root_mst", config={"noun_chunks": settings})
-    nlp.to_disk(tmp_path / "model")
-    again = spacy.load(tmp_path / "model")
-    for vocab in (nlp.vocab, again.vocab):
-        assert chunks(read_tree(vocab, UD)) == CHUNKS
 
 
 def test_the_registered_function_needs_no_parser():
