@@ -45,7 +45,8 @@ def read_words(sentences: Sequence[WordsOfDoc]) -> Words:
         tokens.append(words + start)
     places = np.concatenate(tokens)
     pos, morph, space = read_tokens(docs)[:3, places]
-    keys, strings = morph.tolist(), docs[0].vocab.strings if docs else {}
+    keys: list[int] = morph.tolist()
+    strings: Any = docs[0].vocab.strings if docs else {}
     feats = {key: strings[key] if key else "" for key in set(keys)}
     return make_words(
         NUMBER_OF_POS[pos.astype(np.intp)],

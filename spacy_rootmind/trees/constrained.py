@@ -1,7 +1,7 @@
 """The best labelled tree that keeps rules on several arcs together: best-first branch and bound.
 
-The search does not know the rules. It calls a function that finds the conflicts of a tree: sets of
-conditions on labelled arcs. The tree meets all conditions of each set, and no valid tree does.
+The search does not know the rules: they find the conflicts of a tree, sets of conditions on
+labelled arcs. The tree meets all conditions of each set, and no valid tree does.
 """
 
 import heapq
@@ -49,10 +49,6 @@ class Condition(NamedTuple):
 Conflict = Sequence[Condition]
 """Conditions: a tree meets all of them, and no valid tree does."""
 
-FindConflicts = Callable[[NDArray[np.int32], NDArray[np.int32]], Iterable[Conflict]]
-"""Finds the conflicts of one tree, given by heads and labels, of shape (n + 1,); none if it is
-valid. The search often needs the first one only, so a generator saves time."""
-
 FindAllLogProbs = Callable[[PaddedArcs], NDArray[np.float64]]
 """Finds log probabilities of labels, (n_arcs, n_labels), of arcs between words. Column i is label
 number i + 1."""
@@ -77,7 +73,7 @@ class Rules(Protocol):
         """Find the conflicts of a tree of each sentence; a valid tree has none.
 
         The heads and the labels of a tree are of shape (n + 1,). An arc that `mask` forbids is a
-        conflict too.
+        conflict too. The search often needs the first one only, so a generator saves time.
         """
 
     def safe(self, sentence: int) -> BoolArray:
@@ -343,26 +339,21 @@ class TreeSearch:
     def split(
         self, node: _Node, condition: Condition, left: NDArray[np.uint8] | None
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint8], float]:
-        """Split what is left to a word by a condition that its arc in a node's tree meets.
-
-        Returns what meets it, what does not, and the highest weight among the latter.
-        """
+        """Split what is left to a word: what meets a condition, the rest, its highest weight."""
         word, heads, labels, holds = condition
         if not 0 < word < self.m:
             raise ValueError(
                 f"sentence {self.number}: expected a condition on one of the words 1 to "
                 f"{self.m - 1}, received {condition}"
             )
-        meets, others, highest = self.space.split(
-            word, left, _as_bytes(heads), _as_bytes(labels), holds
-        )
-        if others[node.heads[word], node.labels[word]]:
+        split = self.space.split(word, left, _as_bytes(heads), _as_bytes(labels), holds)
+        if split[1][node.heads[word], node.labels[word]]:
             raise ValueError(
                 f"sentence {self.number}: expected conflicts of conditions that the tree "
                 f"meets; word {word} has head {node.heads[word]} and label "
                 f"{node.labels[word]}, received {condition}"
             )
-        return meets, others, highest
+        return split
 
     def dive(self) -> Iterator[Arcs]:
         """Find any valid tree, depth first; yields the arcs that need labels.
@@ -394,15 +385,16 @@ class TreeSearch:
         """Make a node that avoids all conflicts of a node's tree, each at the least loss."""
         avoiding = copy(node)
         for conflict in conflicts:
-            if all(self.keeps_arc(node, condition.word, avoiding.left) for condition in conflict):
+            words = [condition.word for condition in conflict]
+            arcs = [
+                (avoiding.left.get(w, self.mask[w]), node.heads[w], node.labels[w]) for w in words
+            ]
+            # One without an arc of the tree is avoided already.
+            if all(left[head, label] for left, head, label in arcs):
                 children = self.children(avoiding, conflict)
                 best = max(children, key=lambda child: child.greedy_bound, default=avoiding)
                 avoiding.left, avoiding.greedy_bound = best.left, best.greedy_bound
         return _Node(avoiding.left)
-
-    def keeps_arc(self, node: _Node, word: int, left: dict[int, NDArray[np.uint8]]) -> bool:
-        """Whether conditions leave a word its arc in a node's tree."""
-        return bool(left.get(word, self.mask[word])[node.heads[word], node.labels[word]])
 
     def add_labels(
         self, deps: NDArray[np.int64], heads: NDArray[np.int64], log_probs: NDArray[np.float64]
