@@ -23,7 +23,7 @@ from spacy_rootmind.trees.sampling import sample_trees
 if TYPE_CHECKING:
     from spacy_rootmind.annotation.extensions import Arc, Parse, check_details, register_extensions
     from spacy_rootmind.annotation.writing import restore_edges
-    from spacy_rootmind.pipeline.constraints import Constraints
+    from spacy_rootmind.guidelines.constraints import Constraints
     from spacy_rootmind.pipeline.other_pipelines import replace_parser
     from spacy_rootmind.pipeline.root_mst import RootMST
     from spacy_rootmind.pipeline.settings import configure
@@ -66,7 +66,7 @@ __all__ = [
 
 _LAZY = {
     "Arc": "spacy_rootmind.annotation.extensions",
-    "Constraints": "spacy_rootmind.pipeline.constraints",
+    "Constraints": "spacy_rootmind.guidelines.constraints",
     "Parse": "spacy_rootmind.annotation.extensions",
     "RootMST": "spacy_rootmind.pipeline.root_mst",
     "check_details": "spacy_rootmind.annotation.extensions",

@@ -49,6 +49,10 @@ class Condition(NamedTuple):
 Conflict = Sequence[Condition]
 """Conditions: a tree meets all of them, and no valid tree does."""
 
+FindConflicts = Callable[[NDArray[np.int32], NDArray[np.int32]], Iterable[Conflict]]
+"""Finds the conflicts of one tree, given by heads and labels, of shape (n + 1,); none if it is
+valid. The search often needs the first one only, so a generator saves time."""
+
 FindAllLogProbs = Callable[[PaddedArcs], NDArray[np.float64]]
 """Finds log probabilities of labels, (n_arcs, n_labels), of arcs between words. Column i is label
 number i + 1."""
@@ -73,7 +77,7 @@ class Rules(Protocol):
         """Find the conflicts of a tree of each sentence; a valid tree has none.
 
         The heads and the labels of a tree are of shape (n + 1,). An arc that `mask` forbids is a
-        conflict too. The search often needs the first one only, so a generator saves time.
+        conflict too.
         """
 
     def safe(self, sentence: int) -> BoolArray:
