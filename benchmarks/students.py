@@ -1,7 +1,7 @@
 """Accuracy over speed of parsers that learn from a teacher, of several sizes.
 
 Trains students with configs/distillation.cfg, static word vectors, and other widths and depths,
-with an LSTM and with a quasi-recurrent layer, and with more dropout; the parser of configs/cpu.cfg
+with more dropout and less; the parser of configs/cpu.cfg
 without teacher and vectors; and spaCy's `parser` with the settings of its quickstart. All take the
 same number of steps and have a tokenizer that is fitted to the treebank, as the teacher's is.
 Scores them on the test set from text, with spaCy's scorer, and times them on the same texts, in
@@ -36,7 +36,7 @@ import numpy as np
 import spacy
 from lib.options import make_parser
 from lib.pipelines import read_gold, score_text, words_per_second
-from lib.plots import BLUE, ORANGE, RED, TEAL, panels, save
+from lib.plots import ORANGE, RED, TEAL, panels, save
 from lib.records import Record, Records
 from lib.tables import setup_line, spread, table, write_markdown
 from lib.trainings import (
@@ -89,39 +89,30 @@ class Student:
 
 # What configs/cpu.cfg has, and configs/distillation.cfg had.
 MORE_DROPOUT = {"training.dropout": 0.2, f"{MODEL}.dropout": 0.33}
-WIDE = {f"{ENCODER}.width": 128, f"{MODEL}.lstm_width": 192, f"{MODEL}.arc_width": 192}
+WIDE = {f"{ENCODER}.width": 128, f"{MODEL}.qrnn_width": 288, f"{MODEL}.arc_width": 192}
 SLIM = {
     f"{ENCODER}.depth": 2,
     f"{ENCODER}.maxout_pieces": 2,
-    f"{MODEL}.lstm_width": 96,
+    f"{MODEL}.qrnn_width": 144,
     f"{MODEL}.arc_width": 96,
     f"{MODEL}.label_width": 32,
 }
 TINY = {
     **SLIM,
     f"{ENCODER}.width": 64,
-    f"{MODEL}.lstm_width": 64,
+    f"{MODEL}.qrnn_width": 96,
     f"{MODEL}.arc_width": 64,
     f"{MODEL}.refinements": 0,
 }
-
-
-# With a quasi-recurrent layer in place of the LSTM.
-WIDE_QRNN = {**WIDE, f"{MODEL}.lstm_width": 0, f"{MODEL}.qrnn_width": 288}
-SLIM_QRNN = {**SLIM, f"{MODEL}.lstm_width": 0, f"{MODEL}.qrnn_width": 144}
-TINY_QRNN = {**TINY, f"{MODEL}.lstm_width": 0, f"{MODEL}.qrnn_width": 96}
 STUDENTS = {
     "spaCy's parser": Student(is_taught=False, system=PARSER),
     "gold only": Student(is_taught=False),
     "wide": Student({**WIDE, **MORE_DROPOUT}),
     "slim": Student({**SLIM, **MORE_DROPOUT}),
     "tiny": Student({**TINY, **MORE_DROPOUT}),
-    "wide, QRNN": Student({**WIDE_QRNN, **MORE_DROPOUT}),
-    "slim, QRNN": Student({**SLIM_QRNN, **MORE_DROPOUT}),
-    "tiny, QRNN": Student({**TINY_QRNN, **MORE_DROPOUT}),
-    "wide, QRNN, less dropout": Student(WIDE_QRNN),
-    "slim, QRNN, less dropout": Student(SLIM_QRNN),
-    "tiny, QRNN, less dropout": Student(TINY_QRNN),
+    "wide, less dropout": Student(WIDE),
+    "slim, less dropout": Student(SLIM),
+    "tiny, less dropout": Student(TINY),
 }
 
 
@@ -257,7 +248,7 @@ def report(runs: dict[str, list[Record]], speeds: dict[str, float], peak: float)
 
 
 # Colours of the plot.
-KINDS = {"LSTM": BLUE, "QRNN": TEAL, "QRNN, less dropout": RED, "spaCy's parser": ORANGE}
+KINDS = {"more dropout": TEAL, "less dropout": RED, "spaCy's parser": ORANGE}
 
 
 def kind_of(name: str) -> str:
@@ -265,15 +256,13 @@ def kind_of(name: str) -> str:
     student = STUDENTS[name]
     if student.system == PARSER:
         return "spaCy's parser"
-    if f"{MODEL}.qrnn_width" not in student.settings:
-        return "LSTM"
-    return "QRNN" if MORE_DROPOUT.items() <= student.settings.items() else "QRNN, less dropout"
+    return "more dropout" if MORE_DROPOUT.items() <= student.settings.items() else "less dropout"
 
 
 def plot(points: dict[str, tuple[float, float]], path: Path) -> None:
     """Draw LAS over speed, with the Pareto front; dashed, that of those with more dropout."""
     figure, (axes,) = panels(width=6.4, height=4.8)
-    before = {name: point for name, point in points.items() if "less dropout" not in kind_of(name)}
+    before = {name: point for name, point in points.items() if kind_of(name) != "less dropout"}
     for some, style in ((before, "--"), (points, "-")):
         front = [points[name] for name in pareto_front(some)]
         axes.plot(*zip(*front, strict=True), style, color="0.7", zorder=0)
@@ -281,8 +270,7 @@ def plot(points: dict[str, tuple[float, float]], path: Path) -> None:
         own = [point for name, point in points.items() if kind_of(name) == kind]
         axes.scatter(*np.array(own).reshape(-1, 2).T, s=24, color=color, label=kind)
     for name, point in points.items():
-        label, above = name.split(",")[0], -13 if kind_of(name) == "LSTM" else 6
-        axes.annotate(label, point, (0, above), textcoords="offset points", ha="center")
+        axes.annotate(name.split(",")[0], point, (0, 6), textcoords="offset points", ha="center")
     axes.legend(frameon=False)
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_xlabel("words per second, one core")

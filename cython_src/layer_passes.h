@@ -73,62 +73,10 @@ PASS_FUNCTION static float PASS(sum_of_squares)(const float *row, ptrdiff_t n)
     return rest + PASS(add_lanes)(lanes);
 }
 
-/* --- LSTM ----------------------------------------------------------------------------------- */
-
-/* A step for one row of gates, side by side: input, forget, output, candidate. They come without
- * their activation and leave with it. `before` is the cell one step before, NULL at the first. */
-PASS_FUNCTION static void PASS(lstm_cell)(
-    float *RESTRICT gates, const float *RESTRICT before, float *RESTRICT cell,
-    float *RESTRICT state, ptrdiff_t h)
-{
-    const float *in = gates, *forget = gates + h, *out = gates + 2 * h;
-    float *RESTRICT candidate = gates + 3 * h;
-    ptrdiff_t j;
-    for (j = 0; j < 3 * h; ++j)
-        gates[j] = PASS(logistic)(gates[j]);
-    for (j = 0; j < h; ++j)
-        candidate[j] = PASS(tanh)(candidate[j]);
-    for (j = 0; j < h; ++j)
-        cell[j] = in[j] * candidate[j];
-    if (before)
-        for (j = 0; j < h; ++j)
-            cell[j] += forget[j] * before[j];
-    for (j = 0; j < h; ++j)
-        state[j] = out[j] * PASS(tanh)(cell[j]);
-}
-
-/* Its backward step. `d_cell` comes as the gradient of the cell from the step after, and leaves as
- * that for the step before. */
-PASS_FUNCTION static void PASS(lstm_gradient)(
-    const float *RESTRICT gates, const float *RESTRICT before, const float *RESTRICT cell,
-    const float *RESTRICT d_state, float *RESTRICT d_cell, float *RESTRICT d_gates, ptrdiff_t h)
-{
-    const float *in = gates, *forget = gates + h, *out = gates + 2 * h, *candidate = gates + 3 * h;
-    float *RESTRICT d_in = d_gates, *RESTRICT d_forget = d_gates + h;
-    float *RESTRICT d_out = d_gates + 2 * h, *RESTRICT d_candidate = d_gates + 3 * h;
-    ptrdiff_t j;
-    for (j = 0; j < h; ++j) {
-        const float squashed = PASS(tanh)(cell[j]);
-        d_out[j] = d_state[j] * squashed * out[j] * (1.0f - out[j]);
-        d_cell[j] += d_state[j] * out[j] * (1.0f - squashed * squashed);
-    }
-    for (j = 0; j < h; ++j) {
-        d_in[j] = d_cell[j] * candidate[j] * in[j] * (1.0f - in[j]);
-        d_candidate[j] = d_cell[j] * in[j] * (1.0f - candidate[j] * candidate[j]);
-    }
-    if (before)
-        for (j = 0; j < h; ++j)
-            d_forget[j] = d_cell[j] * before[j] * forget[j] * (1.0f - forget[j]);
-    else
-        memset(d_forget, 0, h * sizeof *d_forget);
-    for (j = 0; j < h; ++j)
-        d_cell[j] *= forget[j];
-}
-
 /* --- quasi-recurrent layer ------------------------------------------------------------------ */
 
-/* A step for one row of gates, side by side: candidate, forget, output; as `lstm_cell`, but for a
- * bias that is added to the gates first. */
+/* A step for one row of gates, side by side: candidate, forget, output. They come without their
+ * bias and activation and leave with both. `before` is the cell one step before, NULL at the first. */
 PASS_FUNCTION static void PASS(qrnn_cell)(
     float *RESTRICT gates, const float *RESTRICT bias, const float *RESTRICT before,
     float *RESTRICT cell, float *RESTRICT state, ptrdiff_t h)
@@ -148,7 +96,8 @@ PASS_FUNCTION static void PASS(qrnn_cell)(
         state[j] = out[j] * cell[j];
 }
 
-/* Its backward step, as `lstm_gradient`. */
+/* Its backward step. `d_cell` comes as the gradient of the cell from the step after, and leaves as
+ * that for the step before. */
 PASS_FUNCTION static void PASS(qrnn_gradient)(
     const float *RESTRICT gates, const float *RESTRICT before, const float *RESTRICT cell,
     const float *RESTRICT d_state, float *RESTRICT d_cell, float *RESTRICT d_gates, ptrdiff_t h)

@@ -20,9 +20,6 @@
 #define LANES 8
 
 typedef struct {
-    void (*lstm_cell)(float *, const float *, float *, float *, ptrdiff_t);
-    void (*lstm_gradient)(
-        const float *, const float *, const float *, const float *, float *, float *, ptrdiff_t);
     void (*qrnn_cell)(float *, const float *, const float *, float *, float *, ptrdiff_t);
     void (*qrnn_gradient)(
         const float *, const float *, const float *, const float *, float *, float *, ptrdiff_t);
@@ -33,7 +30,7 @@ typedef struct {
 } LayerPasses;
 
 #define LAYER_PASSES \
-    {PASS(lstm_cell), PASS(lstm_gradient), PASS(qrnn_cell), PASS(qrnn_gradient), PASS(softmax), \
+    {PASS(qrnn_cell), PASS(qrnn_gradient), PASS(softmax), \
      PASS(layer_norm), PASS(maxout2), PASS(maxout3)}
 
 #define PASS(name) name##_portable

@@ -13,10 +13,6 @@ cdef extern from "ieee.h":
 
 cdef extern from "layer_simd.h" nogil:
     ctypedef struct LayerPasses:
-        void (*lstm_cell)(float*, const float*, float*, float*, Py_ssize_t) noexcept nogil
-        void (*lstm_gradient)(
-            const float*, const float*, const float*, const float*, float*, float*, Py_ssize_t
-        ) noexcept nogil
         void (*qrnn_cell)(
             float*, const float*, const float*, float*, float*, Py_ssize_t
         ) noexcept nogil
@@ -40,87 +36,6 @@ def use_simd(bint wanted):
 
 
 use_simd(True)
-
-
-# --- bilstm ------------------------------------------------------------------------------------
-
-
-def bilstm(
-    float[:, :, ::1] gates, object recurrent, list starts, float[:, :, ::1] cells, object states
-):
-    """Run an LSTM in both directions over packed rows; activates `gates` in place.
-
-    Parameters
-    ----------
-    gates : float32 array of shape (2, n_rows, 4 * h)
-        What the inputs add to the gates, bias included.
-    recurrent : float32 array of shape (2, h, 4 * h)
-    starts : list of int
-        First packed row of each step, and n_rows at the end.
-    cells, states : float32 array of shape (2, n_rows, h)
-        Written.
-    """
-    cdef Py_ssize_t h = cells.shape[2], step, row, start, stop, before = 0, n
-    cdef int side
-    cdef float[:, :, ::1] new_states = states
-    cdef float[:, :, ::1] products = np.empty(
-        (2, starts[1] if len(starts) > 1 else 0, 4 * h), dtype=np.float32
-    )
-    cdef object product_array = products.base
-    for step in range(len(starts) - 1):
-        start, stop = starts[step], starts[step + 1]
-        n = stop - start
-        if step:
-            np.matmul(states[:, before:before + n], recurrent, out=product_array[:, :n])
-        with nogil:
-            for side in range(2):
-                for row in range(n):
-                    if step:
-                        _add(&gates[side, start + row, 0], &products[side, row, 0], 4 * h)
-                    layer_passes.lstm_cell(
-                        &gates[side, start + row, 0],
-                        &cells[side, before + row, 0] if step else NULL,
-                        &cells[side, start + row, 0],
-                        &new_states[side, start + row, 0],
-                        h,
-                    )
-        before = start
-
-
-def bilstm_gradient(
-    float[:, :, ::1] gates, object recurrent, list starts, float[:, :, ::1] cells,
-    float[:, :, ::1] d_states, float[:, :, ::1] d_gates
-):
-    """Find the gradient of the gates before their activation, from that of the states.
-
-    Parameters are those of `bilstm`, after it ran; `d_states` changes, `d_gates` is written.
-    """
-    cdef Py_ssize_t h = cells.shape[2], step, row, start, stop, before, n
-    cdef int side
-    cdef Py_ssize_t longest = starts[1] if len(starts) > 1 else 0
-    cdef float[:, :, ::1] d_cell = np.zeros((2, longest, h), dtype=np.float32)
-    cdef float[:, :, ::1] d_state = np.zeros((2, longest, h), dtype=np.float32)
-    cdef object d_state_array = d_state.base, d_gate_array = d_gates.base
-    cdef object transposed = np.ascontiguousarray(recurrent.transpose((0, 2, 1)))
-    for step in range(len(starts) - 2, -1, -1):
-        start, stop = starts[step], starts[step + 1]
-        before = starts[step - 1] if step else 0
-        n = stop - start
-        with nogil:
-            for side in range(2):
-                for row in range(n):
-                    _add(&d_states[side, start + row, 0], &d_state[side, row, 0], h)
-                    layer_passes.lstm_gradient(
-                        &gates[side, start + row, 0],
-                        &cells[side, before + row, 0] if step else NULL,
-                        &cells[side, start + row, 0],
-                        &d_states[side, start + row, 0],
-                        &d_cell[side, row, 0],
-                        &d_gates[side, start + row, 0],
-                        h,
-                    )
-        if step:
-            np.matmul(d_gate_array[:, start:stop], transposed, out=d_state_array[:, :n])
 
 
 cdef inline void _add(float* out, const float* row, Py_ssize_t n) noexcept nogil:

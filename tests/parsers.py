@@ -15,7 +15,7 @@ from spacy_rootmind.network.label_scores import ChosenArcs, begin_label_scores
 
 SMALL_MODEL = {
     "@architectures": "spacy_rootmind.BiaffineParser.v1",
-    "lstm_width": 16,
+    "qrnn_width": 24,
     "arc_width": 16,
     "label_width": 8,
     "refinements": 1,

@@ -2,21 +2,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 def use_simd(wanted: bool) -> bool: ...
-def bilstm(
-    gates: NDArray[np.float32],
-    recurrent: NDArray[np.float32],
-    starts: list[int],
-    cells: NDArray[np.float32],
-    states: NDArray[np.float32],
-) -> None: ...
-def bilstm_gradient(
-    gates: NDArray[np.float32],
-    recurrent: NDArray[np.float32],
-    starts: list[int],
-    cells: NDArray[np.float32],
-    d_states: NDArray[np.float32],
-    d_gates: NDArray[np.float32],
-) -> None: ...
 def qrnn(
     gates: NDArray[np.float32],
     bias: NDArray[np.float32],

@@ -114,7 +114,7 @@ ParserModel = Model[Any, Any]
 
 def build_biaffine_parser(
     tok2vec: Tok2Vec,
-    lstm_width: int = 128,
+    qrnn_width: int = 192,
     arc_width: int = 128,
     label_width: int = 64,
     refinements: int = 1,
@@ -123,7 +123,6 @@ def build_biaffine_parser(
     null_label: bool = False,
     grad_factor: float = 0.4,
     label_rank: int | None = None,
-    qrnn_width: int = 0,
     boundary_qrnn_width: int = 0,
     features: Tok2Vec | None = None,
     nO: int | None = None,
@@ -138,9 +137,9 @@ def build_biaffine_parser(
     ----------
     tok2vec : Model[list[Doc], list[Floats2d]]
         Token vectors, or a listener to those of a shared component.
-    lstm_width
-        Width of a bidirectional LSTM's states over the token vectors, or 0 for none. It carries
-        context beyond a convolution's window.
+    qrnn_width
+        Width of the states of a bidirectional quasi-recurrent layer over the token vectors, or 0
+        for none. It carries context beyond a convolution's window.
     arc_width
         Width of the arc scorer's perceptrons.
     label_width
@@ -164,9 +163,6 @@ def build_biaffine_parser(
     label_rank : int, optional
         Rank of the biaffine label scores on either side. If it is smaller than `label_width`, they
         take less time and space.
-    qrnn_width
-        Width of the states of a bidirectional quasi-recurrent layer, or 0 for none: another way to
-        carry context, which takes less time than an LSTM.
     boundary_qrnn_width
         Width of the states of such a layer over all words of a Doc, below the layer that predicts
         sentence starts, or 0 for none. Over convolutions, boundaries have no other context beyond
@@ -190,12 +186,11 @@ def build_biaffine_parser(
         range or of another type, or `features` have a listener.
     """
     sizes = (
-        ("lstm_width", lstm_width, 0),
+        ("qrnn_width", qrnn_width, 0),
         ("arc_width", arc_width, 1),
         ("label_width", label_width, 1),
         ("refinements", refinements, 0),
         ("boundary_width", boundary_width, 1),
-        ("qrnn_width", qrnn_width, 0),
         ("boundary_qrnn_width", boundary_qrnn_width, 0),
     )
     # Configs let texts such as "64" pass as numbers, and leave them as they are.
@@ -221,8 +216,14 @@ def build_biaffine_parser(
         )
     boundaries = SentenceStarts(boundary_width, boundary_qrnn_width, dropout)
     trees = TreeScorer(
-        *(lstm_width, arc_width, label_width, refinements, dropout),
-        *(null_label, label_rank, qrnn_width, nO),
+        qrnn_width=qrnn_width,
+        arc_width=arc_width,
+        label_width=label_width,
+        refinements=refinements,
+        dropout=dropout,
+        null_label=null_label,
+        label_rank=label_rank,
+        nO=nO,
     )
     model: ParserModel = Model(
         "biaffine_parser",

@@ -1,28 +1,23 @@
 """Bidirectional quasi-recurrent layer over sentences: recurrent, but without a product per step.
 
 Its gates depend on the input alone, so that one matrix product computes all of them, and only sums
-of cells run along the sentence. An LSTM is slower, as its gates also depend on the state before.
+of cells run along the sentence.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
-from thinc.api import LayerNorm, Linear, Model
+from thinc.api import LayerNorm, Linear, Model, Ops, glorot_uniform_init
 
 from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network import compiled
-from spacy_rootmind.network.dropout import RATE
+from spacy_rootmind.network.dropout import RATE, sentence_mask
 from spacy_rootmind.network.layout import FlatLayout
-from spacy_rootmind.network.recurrence import (
-    InT,
-    OutT,
-    Packing,
-    add_states,
-    draw_gates,
-    init_layers,
-    run_packed,
-)
-from spacy_rootmind.network.types import Floats2d, Floats3d
+from spacy_rootmind.network.types import Floats2d, Floats3d, Ints2d
+
+InT = tuple[Floats2d, FlatLayout]
+OutT = Floats2d
 
 
 def QRNN(hidden_width: int, dropout: float, nI: int | None = None) -> Model[InT, OutT]:
@@ -64,8 +59,19 @@ def QRNN(hidden_width: int, dropout: float, nI: int | None = None) -> Model[InT,
 
 def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -> None:
     """Draw the parameters; forget gates start open."""
-    width, hidden = init_layers(model, X)
-    model.set_param("W", draw_gates(model, (width, hidden), 3))
+    if X is not None:
+        model.set_dim("nI", X[0].shape[1])
+    width, hidden = model.get_dim("nI"), model.get_dim("nH")
+    project, norm = model.layers
+    project.set_dim("nO", width)
+    norm.set_dim("nI", width)
+    for layer in model.layers:
+        layer.initialize()
+    # Each gate is drawn for itself, since the initializer scales by the shape of a matrix.
+    xp = model.ops.xp
+    gates = [glorot_uniform_init(model.ops, (width, hidden)) for _ in range(6)]
+    W = xp.stack([xp.concatenate(side, axis=1) for side in (gates[:3], gates[3:])])
+    model.set_param("W", W)
     b: Floats3d = model.ops.alloc3f(2, 1, 3 * hidden)
     b[:, :, hidden : 2 * hidden] = 1.0
     model.set_param("b", b)
@@ -75,38 +81,83 @@ def forward(
     model: Model[InT, OutT], X: InT, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
     """Run both directions; the callback takes the gradient of the result to that of the rows."""
-    return add_states(model, X, is_train, _run)
-
-
-def _run(
-    model: Model[InT, OutT], rows: Floats2d, layout: FlatLayout
-) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
-    """Run the recurrence over sentences, one after another where loops are compiled."""
+    rows, layout = X
+    project, norm = model.layers
     W: Floats3d = model.get_param("W")
     b: Floats3d = model.get_param("b")
-    if not compiled.serves(rows, W, b):
-        return run_packed(model, rows, layout, _run_packed)
-    gates = rows @ W
-    cells, states = kernel.qrnn(gates, b, layout.roots, layout.lengths)
+    run = _run_compiled if compiled.serves(rows, W, b) else _run_packed
+    states, backprop_states = run(model, rows, layout)
+    mask = sentence_mask(model, layout, states.shape[1], is_train)
+    update, backprop_project = project(states if mask is None else states * mask, is_train)
+    result, backprop_norm = norm(rows + update, is_train)
+
+    def backprop(d_result: OutT) -> Floats2d:
+        d_rows = backprop_norm(d_result)
+        d_states = backprop_project(d_rows)
+        return d_rows + backprop_states(d_states if mask is None else d_states * mask)
+
+    return result, backprop
+
+
+def _run_compiled(
+    model: Model[InT, OutT], rows: Floats2d, layout: FlatLayout
+) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
+    """Run the recurrence over one sentence after another."""
+    gates = rows @ model.get_param("W")
+    cells, states = kernel.qrnn(gates, model.get_param("b"), layout.roots, layout.lengths)
 
     def backprop(d_states: Floats2d) -> Floats2d:
         sentences = layout.roots, layout.lengths
         d_gates = kernel.qrnn_gradient(gates, *sentences, cells, np.ascontiguousarray(d_states))
-        return _backprop_product(model, W, rows.T, d_gates).sum(axis=0)
+        return _backprop_product(model, rows.T, d_gates).sum(axis=0)
 
     return states, backprop
 
 
-def _run_packed(
-    model: Model[InT, OutT], packed: Floats3d, packing: Packing
-) -> tuple[Floats3d, Callable[[Floats3d], Floats3d]]:
-    """Run the recurrence over rows (2, n_rows, nI) in packed order.
+class Packing(NamedTuple):
+    """Rows in an order in which each step computes all sentences at once.
 
-    Gates lie side by side: candidate z, forget f, output o.
+    Step t holds position t of all sentences that are long enough, longest first, so that no padding
+    is computed.
+
+    Attributes
+    ----------
+    rows : int array of shape (2, n_rows)
+        Flat row at each packed place, forwards and backwards.
+    starts : list of int
+        First packed place of each step, and n_rows at the end.
     """
+
+    rows: Ints2d
+    starts: list[int]
+
+    @classmethod
+    def of(cls, ops: Ops, layout: FlatLayout) -> "Packing":
+        """Pack a layout, longest sentence first."""
+        widths = layout.lengths + 1
+        order = np.argsort(-widths, kind="stable")
+        widths, roots = widths[order], layout.roots[order]
+        steps = np.arange(widths.max(initial=0))
+        present = steps[:, None] < widths
+        forward_rows = (roots + steps[:, None])[present]
+        backward_rows = (roots + widths - 1 - steps[:, None])[present]
+        starts = np.concatenate(([0], np.cumsum(present.sum(axis=1)))).tolist()
+        return cls(ops.asarray(np.stack([forward_rows, backward_rows])), starts)
+
+    def steps(self) -> Iterator[tuple[slice, slice]]:
+        """Yield the places of each step but the first, and of the step before for its sentences."""
+        for before, start, stop in zip(self.starts, self.starts[1:], self.starts[2:], strict=False):
+            yield slice(start, stop), slice(before, before + stop - start)
+
+
+def _run_packed(
+    model: Model[InT, OutT], rows: Floats2d, layout: FlatLayout
+) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
+    """Run the recurrence step by step. Gates lie side by side: candidate z, forget f, output o."""
     xp = model.ops.xp
-    W: Floats3d = model.get_param("W")
-    gates = packed @ W
+    packing = Packing.of(model.ops, layout)
+    packed = rows[packing.rows]
+    gates = packed @ model.get_param("W")
     gates += model.get_param("b")
     hidden = gates.shape[2] // 3
     # (1 + tanh(x / 2)) / 2 is the logistic function.
@@ -117,33 +168,42 @@ def _run_packed(
     logistic += 0.5
     z, f, o = (gates[:, :, k * hidden : (k + 1) * hidden] for k in range(3))
     cells = (1.0 - f) * z
-    for now, before, _n in packing.steps():
-        if now.start > 0:
-            cells[:, now] += f[:, now] * cells[:, before]
+    for now, before in packing.steps():
+        cells[:, now] += f[:, now] * cells[:, before]
+    states = xp.empty((rows.shape[0], 2 * hidden), dtype=rows.dtype)
+    packed_states = o * cells
+    states[packing.rows[0], :hidden] = packed_states[0]
+    states[packing.rows[1], hidden:] = packed_states[1]
 
-    def backprop(d_states: Floats3d) -> Floats3d:
+    def backprop(d_both: Floats2d) -> Floats2d:
+        d_states = xp.stack([d_both[packing.rows[0], :hidden], d_both[packing.rows[1], hidden:]])
         d_cells = d_states * o
         previous = xp.zeros_like(cells)
-        for now, before, _n in reversed(list(packing.steps())):
-            if now.start > 0:
-                d_cells[:, before] += f[:, now] * d_cells[:, now]
-                previous[:, now] = cells[:, before]
+        for now, before in reversed(list(packing.steps())):
+            d_cells[:, before] += f[:, now] * d_cells[:, now]
+            previous[:, now] = cells[:, before]
         d_gates = xp.empty_like(gates)
         d_gates[:, :, :hidden] = d_cells * (1.0 - f) * (1.0 - z * z)
         d_gates[:, :, hidden : 2 * hidden] = d_cells * (previous - z) * f * (1.0 - f)
         d_gates[:, :, 2 * hidden :] = d_states * cells * o * (1.0 - o)
-        return _backprop_product(model, W, packed.transpose((0, 2, 1)), d_gates)
+        d_packed = _backprop_product(model, packed.transpose((0, 2, 1)), d_gates)
+        # Each row occurs once in either direction.
+        d_rows = xp.empty_like(rows)
+        d_rows[packing.rows[0]] = d_packed[0]
+        d_rows[packing.rows[1]] += d_packed[1]
+        return d_rows
 
-    return o * cells, backprop
+    return states, backprop
 
 
 def _backprop_product(
-    model: Model[InT, OutT], W: Floats3d, transposed: Floats2d | Floats3d, d_gates: Floats3d
+    model: Model[InT, OutT], transposed: Floats2d | Floats3d, d_gates: Floats3d
 ) -> Floats3d:
     """Add to the gradients of weights and biases, given the rows transposed.
 
     Returns the gradient of the rows, per direction.
     """
+    W: Floats3d = model.get_param("W")
     model.inc_grad("W", transposed @ d_gates)
     model.inc_grad("b", d_gates.sum(axis=1, keepdims=True))
     return d_gates @ W.transpose((0, 2, 1))

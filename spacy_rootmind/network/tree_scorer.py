@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from thinc.api import Model, uniform_init
 
 from spacy_rootmind.network.arc_scorer import BiaffineArcs
-from spacy_rootmind.network.bilstm import BiLSTM
 from spacy_rootmind.network.label_scorer import BiaffineLabels
 from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.network.qrnn import QRNN
@@ -90,14 +89,13 @@ TreeModel = Model[Any, Any]
 
 
 def TreeScorer(
-    lstm_width: int,
+    qrnn_width: int,
     arc_width: int,
     label_width: int,
     refinements: int,
     dropout: float,
     null_label: bool = False,
     label_rank: int | None = None,
-    qrnn_width: int = 0,
     nO: int | None = None,
 ) -> TreeModel:
     """Score arcs by a biaffine product, refine the vectors and score again.
@@ -107,7 +105,7 @@ def TreeScorer(
 
     Parameters
     ----------
-    lstm_width, arc_width, label_width, refinements, dropout, null_label, label_rank, qrnn_width
+    qrnn_width, arc_width, label_width, refinements, dropout, null_label, label_rank
         See `architecture.build_biaffine_parser`.
     nO
         Number of labels.
@@ -116,8 +114,7 @@ def TreeScorer(
     -------
     model : Model[TreeInput, TreeScores]
     """
-    recurrent = [BiLSTM(lstm_width, dropout)] if lstm_width else []
-    recurrent += [QRNN(qrnn_width, dropout)] if qrnn_width else []
+    recurrent = [QRNN(qrnn_width, dropout)] if qrnn_width else []
     arcs = BiaffineArcs(arc_width, dropout)
     labels = BiaffineLabels(label_width, dropout, null_label, label_rank, nO=nO)
     refine = [Refine(dropout) for _ in range(refinements)]
@@ -147,7 +144,7 @@ def forward(
     """Score all rounds; the callback takes their gradients to those of the token vectors."""
     vectors, sentences = X
     arcs = model.get_ref("arcs")
-    recurrent = [layer for layer in model.layers if layer.name in ("bilstm", "qrnn")]
+    recurrent = [layer for layer in model.layers if layer.name == "qrnn"]
     refine = [layer for layer in model.layers if layer.name == "refine"]
     layout = Layout.from_lengths(
         model.ops, [len(sentence) for doc_sentences in sentences for sentence in doc_sentences]

@@ -158,7 +158,7 @@ def test_components_listen_to_one_another_and_train_with_the_shipped_settings(na
         assert shared == Config(own).interpolate()["components"]["root_mst"]["model"]["tok2vec"]
         del parser["model"]["tok2vec"], own_parser["model"]["tok2vec"]
         assert parser.pop("learn_rate_factor") == 2 * own_parser.pop("learn_rate_factor")
-        for name in ("lstm_width", "arc_width", "label_width"):
+        for name in ("qrnn_width", "arc_width", "label_width"):
             assert parser["model"].pop(name) == 1.5 * own_parser["model"].pop(name)
     assert parser == own_parser
 

@@ -371,7 +371,7 @@ def test_wrong_setting_is_named_in_one_line(setting, message, pipeline, tmp_path
         parse(options_for(pipeline, tmp_path, overrides={setting: "x"}))
     assert f"Cannot load {pipeline}: {message}" in caught.value.title
     assert "\n" not in caught.value.title
-    assert "lstm_width" not in caught.value.title
+    assert "qrnn_width" not in caught.value.title
     assert caught.value.text == ""
 
 

@@ -48,7 +48,6 @@ def plausible(setting):
 GOOD = {**{each.name: plausible(each) for each in fields(Settings)}, **FUNCTIONS}
 SIZES = st.one_of(st.integers(-1, 9), st.sampled_from([None, 0.5, "1", True]))
 NETWORK = {
-    "lstm_width": SIZES,
     "arc_width": SIZES,
     "label_width": SIZES,
     "label_rank": SIZES,

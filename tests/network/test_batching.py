@@ -6,7 +6,6 @@ from thinc.api import NumpyOps
 
 from spacy_rootmind.network import distance
 from spacy_rootmind.network.arc_scorer import BiaffineArcs
-from spacy_rootmind.network.bilstm import BiLSTM
 from spacy_rootmind.network.dropout import RATE, sentence_mask
 from spacy_rootmind.network.layout import MAX_BUCKET_SCORES, Layout
 from spacy_rootmind.network.qrnn import QRNN
@@ -114,12 +113,11 @@ def test_softmax_heads_gives_distributions_over_allowed_heads(layout, rng):
         assert not probs[~has_head].any()
 
 
-@pytest.mark.parametrize("recurrent", [BiLSTM, QRNN])
-def test_layers_give_each_sentence_what_it_gets_alone(recurrent, layout, rng):
+def test_layers_give_each_sentence_what_it_gets_alone(layout, rng):
     width = 8
     rows = rng.normal(size=(layout.n_rows, width)).astype("f")
     context, arcs, refine = (
-        recurrent(6, 0.3, nI=width),
+        QRNN(6, 0.3, nI=width),
         BiaffineArcs(6, 0.3, nI=width),
         Refine(0.3, nI=width),
     )

@@ -7,7 +7,6 @@ from thinc.api import LayerNorm, Maxout, NumpyOps
 from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network import compiled
 from spacy_rootmind.network.arc_scorer import BiaffineArcs
-from spacy_rootmind.network.bilstm import BiLSTM
 from spacy_rootmind.network.compiled import compile_layers
 from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.network.qrnn import QRNN
@@ -79,10 +78,9 @@ def assert_same(model, inputs, gradient, monkeypatch):
 
 @pytest.mark.parametrize("lengths", [[], *LENGTHS], ids=len)
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("layer", [BiLSTM, QRNN])
-def test_recurrence(layer, width, lengths, rng, monkeypatch):
+def test_recurrence(width, lengths, rng, monkeypatch):
     layout = Layout.from_lengths(OPS, lengths)
-    model = randomize(layer(width, 0.0, nI=5), rng)
+    model = randomize(QRNN(width, 0.0, nI=5), rng)
     assert_same(
         model,
         (rows_of(rng, layout.n_rows, 5), layout),
@@ -159,33 +157,32 @@ def test_there_is_no_gradient_of_a_prediction(rng):
 # --- numbers beyond what networks have ---------------------------------------------------------
 
 
-def lstm_of(gates):
-    """The state of one row after one step, of gates (4 * h,)."""
-    h = len(gates) // 4
-    packed = np.tile(np.asarray(gates, dtype="f"), (2, 1, 1))
-    states, cells = np.empty((2, 1, h), dtype="f"), np.empty((2, 1, h), dtype="f")
-    kernel.bilstm(packed, np.zeros((2, h, 4 * h), dtype="f"), [0, 1], cells, states)
-    return packed[0, 0], cells[0, 0], states[0, 0]
+def qrnn_of(gates):
+    """The state of one row after one step, of gates (3 * h,)."""
+    activated = np.tile(np.asarray(gates, dtype="f"), (2, 1, 1))
+    bias = np.zeros((2, 1, len(gates)), dtype="f")
+    cells, states = kernel.qrnn(activated, bias, *np.array([[0], [0]], dtype=np.intp))
+    return activated[0, 0], cells[0, 0], states[0, : len(gates) // 3]
 
 
 @pytest.mark.parametrize("size", [1.0, 1e2, 1e5, 1e38, np.inf])
 def test_gates_of_any_size(size, rng):
     """Next to double precision: the logistic function and tanh to 2e-7."""
-    gates = (size * rng.normal(size=4 * 37)).astype("f")
-    activated, cells, states = lstm_of(gates)
+    gates = (size * rng.normal(size=3 * 37)).astype("f")
+    activated, cells, states = qrnn_of(gates)
     with np.errstate(over="ignore"):
-        logistic = 1.0 / (1.0 + np.exp(-gates[: 3 * 37].astype("d")))
-    candidate = np.tanh(gates[3 * 37 :].astype("d"))
-    np.testing.assert_allclose(activated[: 3 * 37], logistic, rtol=0, atol=3e-7)
-    np.testing.assert_allclose(activated[3 * 37 :], candidate, rtol=0, atol=3e-7)
-    np.testing.assert_allclose(cells, logistic[:37] * candidate, rtol=0, atol=1e-6)
-    expected = logistic[74:111] * np.tanh(logistic[:37] * candidate)
-    np.testing.assert_allclose(states, expected, rtol=0, atol=1e-6)
+        logistic = 1.0 / (1.0 + np.exp(-gates[37:].astype("d")))
+    candidate = np.tanh(gates[:37].astype("d"))
+    np.testing.assert_allclose(activated[37:], logistic, rtol=0, atol=3e-7)
+    np.testing.assert_allclose(activated[:37], candidate, rtol=0, atol=3e-7)
+    expected = (1.0 - logistic[:37]) * candidate
+    np.testing.assert_allclose(cells, expected, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(states, logistic[37:] * expected, rtol=0, atol=1e-6)
 
 
 def test_nan_stays():
     """So that damaged weights are noticed."""
-    assert np.isnan(lstm_of([np.nan] * 4 * 9)[2]).all()
+    assert np.isnan(qrnn_of([np.nan] * 3 * 9)[2]).all()
     rows = np.full((2, 9), np.nan, dtype="f")
     ones = np.ones(9, dtype="f")
     assert np.isnan(kernel.layer_norm(rows, ones, ones)).all()

@@ -242,7 +242,6 @@ def test_damaged_weights_are_noticed(quickstart_docs):
         ("grad_factor", 0.0),
         ("grad_factor", float("inf")),
         ("refinements", -1),
-        ("lstm_width", -1),
         ("arc_width", 0),
         ("label_width", 0),
         ("qrnn_width", -1),

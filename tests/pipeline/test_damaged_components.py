@@ -137,8 +137,7 @@ NETWORK = "the config has another network than the one that was saved"
     [
         ({"features": multi_hash("TAG")}, NETWORK),
         ({"null_label": True}, NETWORK),
-        ({"lstm_width": 0}, NETWORK),
-        ({"lstm_width": 0, "qrnn_width": 16}, NETWORK),
+        ({"qrnn_width": 0}, NETWORK),
         ({"boundary_qrnn_width": 8}, NETWORK),
         ({"label_rank": 4}, NETWORK),
         ({"arc_width": 24}, "dimension 'nH' for model 'biaffine_arcs' from 24 to 16"),

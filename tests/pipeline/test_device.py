@@ -36,7 +36,7 @@ from spacy_rootmind.pipeline.stored_distributions import teacher_name
 from spacy_rootmind.training.losses import OBJECTIVES
 
 WIDTH = 6
-OTHER_LAYERS = {"qrnn_width": 4, "label_rank": 2, "boundary_qrnn_width": 3}
+OTHER_LAYERS = {"label_rank": 2, "boundary_qrnn_width": 3}
 OF_STAND_IN = pytest.mark.skipif(ON_GPU, reason="counts or refuses what CuPy does not")
 
 

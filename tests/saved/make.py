@@ -16,7 +16,7 @@ from spacy_rootmind.pipeline.serialization import FORMAT
 
 MODEL = {
     "@architectures": "spacy_rootmind.BiaffineParser.v1",
-    "lstm_width": 2,
+    "qrnn_width": 3,
     "arc_width": 3,
     "label_width": 2,
     "refinements": 1,

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.workflow
 README = (PROJECT / "README.md").read_text(encoding="utf8")
 MODEL = "components.root_mst.model"
 TINY = {
-    f"{MODEL}.lstm_width": 16,
+    f"{MODEL}.qrnn_width": 24,
     f"{MODEL}.arc_width": 16,
     f"{MODEL}.label_width": 8,
     f"{MODEL}.refinements": 0,
