@@ -5,7 +5,7 @@ from collections.abc import Callable
 from thinc.api import Maxout, Model, uniform_init
 
 from spacy_rootmind.kernel import layers as kernel
-from spacy_rootmind.network import compiled, distance
+from spacy_rootmind.network import distance
 from spacy_rootmind.network.dropout import RATE, sentence_mask
 from spacy_rootmind.network.layout import DeviceBucket, Layout
 from spacy_rootmind.network.types import Floats2d, Floats3d
@@ -85,9 +85,7 @@ def forward(
     DW = ops.gemm(D, W) + model.get_param("b")
     D_near = ops.gemm(D, dep_distance)
     H_near = ops.gemm(H, head_distance)
-    fast = compiled.serves(DW, H, D_near, H_near)
-    score_bucket = _score_bucket_compiled if fast else _score_bucket
-    scores = [score_bucket(bucket, DW, H, D_near, H_near) for bucket in buckets]
+    scores = [_score_bucket(bucket, DW, H, D_near, H_near) for bucket in buckets]
 
     def backprop(d_scores: OutT) -> Floats2d:
         dDW, dH = ops.xp.zeros_like(DW), ops.xp.zeros_like(H)
@@ -115,18 +113,13 @@ def forward(
     return scores, backprop
 
 
-def _score_bucket_compiled(
-    bucket: DeviceBucket, DW: Floats2d, H: Floats2d, D_near: Floats2d, H_near: Floats2d
-) -> Floats3d:
-    scores = bucket.pad(DW) @ bucket.pad(H).transpose((0, 2, 1))
-    kernel.add_distances(scores, D_near, H_near, bucket.padded_rows, bucket.distances)
-    return scores
-
-
 def _score_bucket(
     bucket: DeviceBucket, DW: Floats2d, H: Floats2d, D_near: Floats2d, H_near: Floats2d
 ) -> Floats3d:
     scores = bucket.pad(DW) @ bucket.pad(H).transpose((0, 2, 1))
-    scores += distance.spread(bucket.pad(D_near), bucket.distances, over_heads=True)
-    scores += distance.spread(bucket.pad(H_near), bucket.distances, over_heads=False)
+    if bucket.is_compiled:
+        kernel.add_distances(scores, D_near, H_near, bucket.padded_rows, bucket.distances)
+    else:
+        scores += distance.spread(bucket.pad(D_near), bucket.distances, over_heads=True)
+        scores += distance.spread(bucket.pad(H_near), bucket.distances, over_heads=False)
     return scores

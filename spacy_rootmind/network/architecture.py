@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from thinc.api import Model
 
 from spacy_rootmind.network.boundaries import BoundaryInput, SentenceStarts
-from spacy_rootmind.network.fast_cpu import follow_fast_cpu, use_fast_cpu
 from spacy_rootmind.network.label_scores import (
     ChosenArcs,
     LabelScores,
@@ -30,6 +29,7 @@ from spacy_rootmind.network.listeners import (
     require_width,
     token_vectors,
 )
+from spacy_rootmind.network.ops import follow_fast_cpu, use_fast_cpu
 from spacy_rootmind.network.transfer import to_host
 from spacy_rootmind.network.tree_scorer import TreeGradient, TreeInput, TreeScorer, TreeScores
 from spacy_rootmind.network.types import Docs, Floats1d, Floats2d, Floats3d

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from thinc.api import Linear, Maxout, Model, Ops, chain
 
-from spacy_rootmind.network.layout import FlatLayout
+from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.network.qrnn import QRNN
 from spacy_rootmind.network.transfer import to_device
 from spacy_rootmind.network.types import Floats1d, Floats2d, Ints1d
@@ -131,7 +131,7 @@ def _add_context(
     if len(model.layers) == 1:
         return vectors, lambda d_vectors: d_vectors
     # A sentence of this layout is all words of a Doc; the place of ROOT has zeros.
-    layout = FlatLayout.from_lengths(model.ops, [len(own) for own in X.words])
+    layout = Layout.from_lengths(model.ops, [len(own) for own in X.words], padded=False)
     words, xp = layout.on_device.words, model.ops.xp
 
     def spread(own: Floats2d) -> Floats2d:

@@ -2,7 +2,7 @@
 
 from thinc.api import Model
 
-from spacy_rootmind.network.layout import FlatLayout
+from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.network.types import Floats2d
 
 RATE = "parser_dropout"
@@ -10,7 +10,7 @@ RATE = "parser_dropout"
 everywhere: its rate suits the embeddings below, and the parser's own layers need another one."""
 
 
-def sentence_mask(model: Model, layout: FlatLayout, width: int, is_train: bool) -> Floats2d | None:
+def sentence_mask(model: Model, layout: Layout, width: int, is_train: bool) -> Floats2d | None:
     """Draw a mask of shape (n_rows, width) that is the same for all rows of a sentence.
 
     Returns None if nothing is to be dropped.

@@ -11,13 +11,14 @@ copied to the network's device at once; on the CPU, nothing is copied.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from thinc.api import Ops, get_array_module
 
 from spacy_rootmind.kernel import layers as kernel
-from spacy_rootmind.network import compiled, distance
+from spacy_rootmind.network import distance
+from spacy_rootmind.network.ops import is_compiled
 from spacy_rootmind.network.transfer import to_device
 from spacy_rootmind.network.types import Floats2d, Floats3d, Ints1d, Ints2d
 
@@ -76,9 +77,12 @@ class DeviceBucket:
         `distance.bucket_table(m)`.
     padded_rows : numpy int array of shape (b, m)
         `Bucket.rows`, on the host.
+    is_compiled : bool
+        Whether compiled loops take the layers' arrays.
     """
 
     padded_rows: Ints2d
+    is_compiled: bool
     shape: tuple[int, int]
     lengths: Ints1d
     positions: Ints1d
@@ -92,7 +96,7 @@ class DeviceBucket:
 
     def pad(self, flat: Floats2d) -> Floats3d:
         """Copy rows (n_rows, w) to (b, m, w), with zeros past the end of each sentence."""
-        if compiled.serves(flat):
+        if self.is_compiled:
             return kernel.pad(np.ascontiguousarray(flat), self.padded_rows)
         b, m = self.shape
         padded = get_array_module(flat).zeros((b * m, flat.shape[1]), dtype=flat.dtype)
@@ -101,8 +105,8 @@ class DeviceBucket:
 
     def add_unpadded(self, padded: Floats3d, out: Floats2d) -> None:
         """Add (b, m, w) to its rows in `out`; entries past the end of a sentence are dropped."""
-        if compiled.serves(padded, out) and padded.flags.c_contiguous:
-            kernel.add_unpadded(padded, self.padded_rows, out)
+        if self.is_compiled:
+            kernel.add_unpadded(np.ascontiguousarray(padded), self.padded_rows, out)
             return
         # Each row occurs once, so plain indexing adds everything.
         out[self.rows] += padded.reshape((-1, padded.shape[2]))[self.positions]
@@ -116,18 +120,12 @@ class SumRanges(NamedTuple):
 
 
 @dataclass
-class DeviceRows:
-    """What layers read of a `FlatLayout`; its attributes are those."""
+class DeviceLayout:
+    """What layers read of a layout; its attributes are those of `Layout`."""
 
     roots: Ints1d
     words: Ints1d
     sentence_of_row: Ints1d
-
-
-@dataclass
-class DeviceLayout(DeviceRows):
-    """What layers read of a layout; its attributes are those of `Layout`."""
-
     buckets: list[DeviceBucket]
 
     @cached_property
@@ -143,12 +141,9 @@ class DeviceLayout(DeviceRows):
         return [SumRanges((a, b), (c, d)) for a, b, c, d in zip(*[found] * 4, strict=True)]
 
 
-AnyLayout = TypeVar("AnyLayout", bound="FlatLayout")
-
-
 @dataclass
-class FlatLayout:
-    """The sentences of a batch in a flat array: their lengths and their rows.
+class Layout:
+    """The sentences of a batch, in a flat array and in buckets.
 
     Attributes
     ----------
@@ -161,6 +156,8 @@ class FlatLayout:
     words : numpy int array of shape (t,)
         Flat rows of all words, in order.
     sentence_of_row : numpy int array of shape (n_rows,)
+    padded : bool
+        Whether there are buckets; some layers need the flat array alone.
     """
 
     ops: Ops
@@ -168,6 +165,7 @@ class FlatLayout:
     roots: Ints1d
     words: Ints1d
     sentence_of_row: Ints1d
+    padded: bool = True
 
     @property
     def n_rows(self) -> int:
@@ -175,7 +173,7 @@ class FlatLayout:
         return len(self.sentence_of_row)
 
     @classmethod
-    def from_lengths(cls: type[AnyLayout], ops: Ops, lengths: Sequence[int]) -> AnyLayout:
+    def from_lengths(cls, ops: Ops, lengths: Sequence[int], padded: bool = True) -> "Layout":
         """Lay out sentences of given lengths."""
         words: Ints1d = np.asarray(lengths, dtype="i8").reshape(-1)
         ends = np.cumsum(words + 1)
@@ -188,24 +186,15 @@ class FlatLayout:
             roots=roots,
             words=is_word.nonzero()[0],
             sentence_of_row=np.repeat(np.arange(len(words)), words + 1),
+            padded=padded,
         )
-
-    @cached_property
-    def on_device(self) -> DeviceRows:
-        """The layout in arrays of the network's device."""
-        return DeviceRows(*to_device(self.ops.xp, [self.roots, self.words, self.sentence_of_row]))
-
-
-@dataclass
-class Layout(FlatLayout):
-    """The sentences of a batch, in a flat array and in buckets."""
 
     @cached_property
     def buckets(self) -> list[Bucket]:
         """Sentences of similar length together."""
         return [
             _make_bucket(members, self.lengths, self.roots, self.n_rows)
-            for members in _group(self.lengths)
+            for members in (_group(self.lengths) if self.padded else [])
         ]
 
     @cached_property
@@ -216,8 +205,9 @@ class Layout(FlatLayout):
             arrays += _arrays_for_layers(bucket)
         found = iter(to_device(self.ops.xp, arrays))
         rows = next(found), next(found), next(found)
+        compiled = is_compiled(self.ops)
         buckets = [
-            DeviceBucket(bucket.rows, bucket.rows.shape, *parts)
+            DeviceBucket(bucket.rows, compiled, bucket.rows.shape, *parts)
             for bucket, *parts in zip(self.buckets, *[found] * 4, strict=True)
         ]
         return DeviceLayout(*rows, buckets)

@@ -11,12 +11,12 @@ import numpy as np
 from thinc.api import LayerNorm, Linear, Model, Ops, glorot_uniform_init
 
 from spacy_rootmind.kernel import layers as kernel
-from spacy_rootmind.network import compiled
 from spacy_rootmind.network.dropout import RATE, sentence_mask
-from spacy_rootmind.network.layout import FlatLayout
+from spacy_rootmind.network.layout import Layout
+from spacy_rootmind.network.ops import is_compiled
 from spacy_rootmind.network.types import Floats2d, Floats3d, Ints2d
 
-InT = tuple[Floats2d, FlatLayout]
+InT = tuple[Floats2d, Layout]
 OutT = Floats2d
 
 
@@ -83,9 +83,7 @@ def forward(
     """Run both directions; the callback takes the gradient of the result to that of the rows."""
     rows, layout = X
     project, norm = model.layers
-    W: Floats3d = model.get_param("W")
-    b: Floats3d = model.get_param("b")
-    run = _run_compiled if compiled.serves(rows, W, b) else _run_packed
+    run = _run_compiled if is_compiled(model.ops) else _run_packed
     states, backprop_states = run(model, rows, layout)
     mask = sentence_mask(model, layout, states.shape[1], is_train)
     update, backprop_project = project(states if mask is None else states * mask, is_train)
@@ -100,9 +98,10 @@ def forward(
 
 
 def _run_compiled(
-    model: Model[InT, OutT], rows: Floats2d, layout: FlatLayout
+    model: Model[InT, OutT], rows: Floats2d, layout: Layout
 ) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
     """Run the recurrence over one sentence after another."""
+    rows = rows.astype("float32", copy=False)
     gates = rows @ model.get_param("W")
     cells, states = kernel.qrnn(gates, model.get_param("b"), layout.roots, layout.lengths)
 
@@ -132,7 +131,7 @@ class Packing(NamedTuple):
     starts: list[int]
 
     @classmethod
-    def of(cls, ops: Ops, layout: FlatLayout) -> "Packing":
+    def of(cls, ops: Ops, layout: Layout) -> "Packing":
         """Pack a layout, longest sentence first."""
         widths = layout.lengths + 1
         order = np.argsort(-widths, kind="stable")
@@ -151,7 +150,7 @@ class Packing(NamedTuple):
 
 
 def _run_packed(
-    model: Model[InT, OutT], rows: Floats2d, layout: FlatLayout
+    model: Model[InT, OutT], rows: Floats2d, layout: Layout
 ) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
     """Run the recurrence step by step. Gates lie side by side: candidate z, forget f, output o."""
     xp = model.ops.xp

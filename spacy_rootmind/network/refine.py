@@ -10,7 +10,6 @@ from collections.abc import Callable
 from thinc.api import LayerNorm, Maxout, Model, get_array_module
 
 from spacy_rootmind.kernel import layers as kernel
-from spacy_rootmind.network import compiled
 from spacy_rootmind.network.dropout import RATE, sentence_mask
 from spacy_rootmind.network.layout import DeviceBucket, Layout
 from spacy_rootmind.network.types import Floats2d, Floats3d
@@ -63,7 +62,7 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -
 
 def softmax_heads(scores: Floats3d, bucket: DeviceBucket) -> Floats3d:
     """Compute the softmax over heads; zero in row 0, on the diagonal and in the padding."""
-    if compiled.serves(scores):
+    if bucket.is_compiled:
         return kernel.softmax_heads(scores, bucket.lengths)
     allowed = bucket.allowed
     masked = scores + (allowed - 1.0) * 1e9

@@ -18,7 +18,6 @@ from spacy_rootmind.compat import (
     forward_of,
     set_forward,
 )
-from spacy_rootmind.network.compiled import no_backprop
 from spacy_rootmind.network.types import Docs, Floats2d
 
 # Layers without others that treat each token alone; the first two read it.
@@ -172,6 +171,11 @@ class _TypeVectors:
             self.vectors = grown
         self.vectors[start:stop] = vectors
         self.rows.update(zip(keys.tolist(), range(start, stop), strict=True))
+
+
+def no_backprop(d_result: Any) -> Any:
+    """Refuse a gradient, as the callback of a layer that keeps nothing for one."""
+    raise ValueError("no gradient without is_train=True")
 
 
 def _columns_read(model: Model[Any, Any], table: Any) -> list[int | str]:

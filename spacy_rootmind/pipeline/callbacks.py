@@ -10,7 +10,8 @@ from spacy.tokens import Doc, DocBin
 from spacy.util import logger
 from thinc.api import Model
 
-from spacy_rootmind.network.fast_cpu import keep_fast_cpu, use_fast_cpu
+from spacy_rootmind.compat import LISTENER_HOOK
+from spacy_rootmind.network.ops import use_fast_cpu
 from spacy_rootmind.training.tokenizer import fit_tokenizer, has_rules
 
 
@@ -75,5 +76,6 @@ def _use_fast_cpu(nlp: Language) -> Language:
         model = getattr(pipe, "model", None)
         if isinstance(model, Model):
             use_fast_cpu(model)
-            keep_fast_cpu(model)
+            # For copies that replace listeners. A transformer has its own way to make them.
+            model.attrs.setdefault(LISTENER_HOOK, use_fast_cpu)
     return nlp

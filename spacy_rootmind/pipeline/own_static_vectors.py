@@ -24,7 +24,7 @@ from spacy_rootmind.compat import (
     dot_to_object,
 )
 from spacy_rootmind.config_blocks import replace_settings
-from spacy_rootmind.network.fast_cpu import follow_fast_cpu, make_fast
+from spacy_rootmind.network.ops import follow_fast_cpu, use_fast_cpu
 from spacy_rootmind.network.types import Floats2d
 from spacy_rootmind.pipeline.vectors import SETTINGS, HalfPrecisionVectors
 
@@ -189,7 +189,7 @@ def keep_static_vectors(nlp: Language) -> None:
             continue
         attrs = pipe.model.attrs
         # Copies with static vectors are made fast as well.
-        is_free = attrs.get(LISTENER_HOOK) in (None, make_fast)
+        is_free = attrs.get(LISTENER_HOOK) in (None, use_fast_cpu)
         if is_free and vocab_readers(pipe.model):
             attrs[LISTENER_CONFIG_HOOK] = _with_table_in_config
             attrs[LISTENER_HOOK] = _with_table_in_model

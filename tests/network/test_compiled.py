@@ -5,9 +5,9 @@ import pytest
 from thinc.api import LayerNorm, Maxout, NumpyOps
 
 from spacy_rootmind.kernel import layers as kernel
-from spacy_rootmind.network import compiled
+from spacy_rootmind.network import layout as layout_module
+from spacy_rootmind.network import ops, qrnn
 from spacy_rootmind.network.arc_scorer import BiaffineArcs
-from spacy_rootmind.network.compiled import compile_layers
 from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.network.qrnn import QRNN
 from spacy_rootmind.network.refine import Refine
@@ -50,7 +50,12 @@ def rows_of(rng, n, width):
 
 def run(model, inputs, gradient, is_compiled, monkeypatch):
     """All that a layer computes: its prediction, its output in training, and gradients."""
-    monkeypatch.setattr(compiled, "ENABLED", is_compiled)
+    for module in (layout_module, ops, qrnn):
+        monkeypatch.setattr(module, "is_compiled", lambda ops: is_compiled)
+    for part in inputs:
+        if isinstance(part, Layout):
+            # The choice is kept there.
+            vars(part).pop("on_device", None)
     for node in model.walk():
         for name in node.param_names:
             node.set_grad(name, np.zeros_like(node.get_param(name)))
@@ -129,7 +134,7 @@ def test_refine(lengths, rng, monkeypatch):
 def test_layers_of_thinc(width, pieces, rng, monkeypatch):
     for layer in (Maxout(nO=width, nI=5, nP=pieces), LayerNorm(nI=5)):
         model = randomize(layer, rng)
-        compile_layers(model)
+        ops.use_fast_cpu(model)
         for n in (1, 9):
             assert_same(
                 model,
@@ -139,16 +144,17 @@ def test_layers_of_thinc(width, pieces, rng, monkeypatch):
             )
 
 
-def test_what_is_compiled_takes_plain_arrays_of_single_precision(rng):
-    rows = rows_of(rng, 3, 4)
-    assert compiled.serves(rows)
-    assert not compiled.serves(rows, rows.astype("d"))
-    assert not compiled.serves(np.ma.masked_array(rows))
+def test_thincs_layers_take_double_precision(rng):
+    rows = rows_of(rng, 3, 5)
+    for layer in (Maxout(nO=4, nI=5, nP=2), LayerNorm(nI=5)):
+        model = ops.use_fast_cpu(randomize(layer, rng))
+        found = model.predict(rows.astype("d"))
+        np.testing.assert_allclose(found, model.predict(rows), rtol=1e-4, atol=1e-5)
 
 
 def test_there_is_no_gradient_of_a_prediction(rng):
     model = randomize(Maxout(nO=4, nI=5, nP=2), rng)
-    compile_layers(model)
+    ops.use_fast_cpu(model)
     _, backprop = model(rows_of(rng, 2, 5), is_train=False)
     with pytest.raises(ValueError, match="is_train"):
         backprop(rows_of(rng, 2, 4))

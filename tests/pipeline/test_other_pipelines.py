@@ -23,7 +23,7 @@ from spacy.vectors import Vectors
 from thinc.api import Config, NumpyOps
 
 from spacy_rootmind import replace_parser
-from spacy_rootmind.network.fast_cpu import use_fast_cpu
+from spacy_rootmind.network.ops import use_fast_cpu
 from spacy_rootmind.pipeline.callbacks import make_fast_cpu
 
 # spaCy says so of any component, whatever it reads.

@@ -7,7 +7,7 @@ from spacy.util import fix_random_seed
 from thinc.api import set_dropout_rate
 
 from spacy_rootmind.annotation.gold import GoldBatch
-from spacy_rootmind.network import compiled, type_cache
+from spacy_rootmind.network import layout, ops, qrnn, type_cache
 from spacy_rootmind.network.architecture import ParserInput
 from spacy_rootmind.training.losses import OBJECTIVES
 
@@ -98,7 +98,8 @@ def test_training_and_prediction_score_alike(learning, fast, monkeypatch):
     """
     parser, examples = learning
     if not fast:
-        monkeypatch.setattr(compiled, "ENABLED", False)
+        for module in (layout, ops, qrnn):
+            monkeypatch.setattr(module, "is_compiled", lambda ops: False)
         monkeypatch.setattr(type_cache, "_set_blas", lambda model, use_blis: None)
     set_dropout_rate(parser.model, 0.0)
     for node in parser.model.walk():

@@ -1,0 +1,88 @@
+"""What makes a network fast on a CPU: NumPy's BLAS, compiled loops, and kept embeddings.
+
+The network's own layers run the loops of `kernel.layers` where `is_compiled` says so. Thinc's
+layers get them, for prediction alone, from `use_fast_cpu`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from thinc.api import LayerNorm, Maxout, Model, NumpyOps, Ops
+
+from spacy_rootmind.compat import forward_of, set_forward
+from spacy_rootmind.kernel import layers as kernel
+from spacy_rootmind.network.type_cache import cache_embeddings, no_backprop
+
+
+def is_compiled(ops: Ops) -> bool:
+    """Tell whether compiled loops take the arrays of a layer with these operations.
+
+    They take what Thinc's own compiled loops take: NumPy's arrays in single precision.
+    """
+    return isinstance(ops, NumpyOps)
+
+
+def use_fast_cpu(model: Model[Any, Any]) -> Model[Any, Any]:
+    """Multiply matrices with NumPy's BLAS, not Thinc's; compile layers; keep vectors of types.
+
+    NumPy's is about three times as fast on processors with 512-bit vectors. Layers with other
+    `Ops`, such as those of a GPU, keep them; so does a shared tok2vec of which the model has a
+    listener only.
+
+    Returns
+    -------
+    model : Model
+        The same.
+    """
+    numpy_blas = NumpyOps(use_blis=False)
+    for node in model.walk():
+        if type(node.ops) is NumpyOps:
+            node.ops = numpy_blas
+        compiled = _COMPILED.get(forward_of(node))
+        if compiled is not None:
+            set_forward(node, compiled)
+    cache_embeddings(model)
+    return model
+
+
+def follow_fast_cpu(layer: Model[Any, Any], model: Model[Any, Any]) -> None:
+    """Make a layer that was put into a model as fast as the model.
+
+    `nlp.replace_listeners` puts copies of other components' layers there, which always come with
+    Thinc's library.
+    """
+    if _uses_thinc_blas(layer) and not _uses_thinc_blas(model):
+        use_fast_cpu(layer)
+
+
+def _uses_thinc_blas(model: Model[Any, Any]) -> bool:
+    ops: Any = model.ops
+    return type(ops) is NumpyOps and ops.use_blis
+
+
+def _layer_norm(model: Model[Any, Any], X: Any, is_train: bool) -> tuple[Any, Callable]:
+    """Normalize rows, as `thinc.api.LayerNorm`."""
+    G: Any = model.get_param("G")
+    # Thinc's layer says what is wrong with rows of another width.
+    if is_train or not _is_float32(model, X) or X.shape[1] != len(G):
+        return _LAYER_NORM(model, X, is_train)
+    return kernel.layer_norm(model.ops.as_contig(X), G, model.get_param("b")), no_backprop
+
+
+def _maxout(model: Model[Any, Any], X: Any, is_train: bool) -> tuple[Any, Callable]:
+    """Multiply rows and take the largest of each few results, as `thinc.api.Maxout`."""
+    b: Any = model.get_param("b")
+    if is_train or not _is_float32(model, X) or b.shape[1] not in (2, 3):
+        return _MAXOUT(model, X, is_train)
+    W: Any = model.get_param("W")
+    Y: Any = model.ops.gemm(X, W.reshape((b.size, -1)), trans2=True)
+    return kernel.maxout(Y, b), no_backprop
+
+
+def _is_float32(model: Model[Any, Any], X: Any) -> bool:
+    return is_compiled(model.ops) and X.dtype == "float32"
+
+
+# Thinc's own forward passes.
+_LAYER_NORM, _MAXOUT = forward_of(LayerNorm()), forward_of(Maxout())
+_COMPILED = {_LAYER_NORM: _layer_norm, _MAXOUT: _maxout}
