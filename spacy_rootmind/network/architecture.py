@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from thinc.api import Model
 
+from spacy_rootmind.network.arc_scorer import BiaffineArcs
 from spacy_rootmind.network.boundaries import BoundaryInput, SentenceStarts
+from spacy_rootmind.network.label_scorer import BiaffineLabels
 from spacy_rootmind.network.label_scores import (
     ChosenArcs,
     LabelScores,
@@ -30,6 +32,8 @@ from spacy_rootmind.network.listeners import (
     token_vectors,
 )
 from spacy_rootmind.network.ops import follow_fast_cpu, use_fast_cpu
+from spacy_rootmind.network.qrnn import QRNN
+from spacy_rootmind.network.refine import Refine
 from spacy_rootmind.network.transfer import to_host
 from spacy_rootmind.network.tree_scorer import TreeGradient, TreeInput, TreeScorer, TreeScores
 from spacy_rootmind.network.types import Docs, Floats1d, Floats2d, Floats3d
@@ -182,49 +186,32 @@ def build_biaffine_parser(
     Raises
     ------
     ValueError
-        If a width, `label_rank`, `refinements`, `dropout`, `null_label` or `grad_factor` is out of
-        range or of another type, or `features` have a listener.
+        If an option is out of range or of another type, or `features` have a listener.
     """
-    sizes = (
-        ("qrnn_width", qrnn_width, 0),
-        ("arc_width", arc_width, 1),
-        ("label_width", label_width, 1),
-        ("refinements", refinements, 0),
-        ("boundary_width", boundary_width, 1),
-        ("boundary_qrnn_width", boundary_qrnn_width, 0),
-    )
-    # Configs let texts such as "64" pass as numbers, and leave them as they are.
-    for name, size, least in sizes:
-        if not _is_a(Integral, size) or size < least:
-            raise ValueError(
-                f"expected {name} as an integer of at least {least}, received {size!r}"
-            )
-    if label_rank is not None and not (_is_a(Integral, label_rank) and label_rank >= 1):
-        raise ValueError(
-            f"expected label_rank as an integer of at least 1, or null, received {label_rank!r}"
-        )
-    if not _is_a(Real, dropout) or not 0.0 <= dropout < 1.0:
-        raise ValueError(f"expected a dropout of at least 0 and below 1, received {dropout!r}")
-    if not _is_a(Real, grad_factor) or not 0.0 < grad_factor < math.inf:
-        raise ValueError(f"expected grad_factor as a number above 0, received {grad_factor!r}")
-    if not isinstance(null_label, bool | np.bool_):
-        raise ValueError(f"expected null_label to be true or false, received {null_label!r}")
+    sizes = {
+        "qrnn_width": (qrnn_width, 0),
+        "arc_width": (arc_width, 1),
+        "label_width": (label_width, 1),
+        "refinements": (refinements, 0),
+        "boundary_width": (boundary_width, 1),
+        "boundary_qrnn_width": (boundary_qrnn_width, 0),
+    }
+    if label_rank is not None:
+        sizes["label_rank"] = (label_rank, 1)
+    _check_options(sizes, dropout, grad_factor, null_label)
     if features is not None and listeners_in(features):
         raise ValueError(
             "expected features that are layers of the parser's own, received a listener, which "
             "belongs in tok2vec"
         )
-    boundaries = SentenceStarts(boundary_width, boundary_qrnn_width, dropout)
+    labels = BiaffineLabels(label_width, dropout, null_label, label_rank, nO=nO)
     trees = TreeScorer(
-        qrnn_width=qrnn_width,
-        arc_width=arc_width,
-        label_width=label_width,
-        refinements=refinements,
-        dropout=dropout,
-        null_label=null_label,
-        label_rank=label_rank,
-        nO=nO,
+        qrnn=QRNN(qrnn_width, dropout) if qrnn_width else None,
+        arcs=BiaffineArcs(arc_width, dropout),
+        labels=labels,
+        refine=[Refine(dropout) for _ in range(refinements)],
     )
+    boundaries = SentenceStarts(boundary_width, boundary_qrnn_width, dropout)
     model: ParserModel = Model(
         "biaffine_parser",
         forward,
@@ -236,12 +223,31 @@ def build_biaffine_parser(
             "features": features,
             "boundaries": boundaries,
             "trees": trees,
-            "labels": trees.get_ref("labels"),
+            "labels": labels,
         },
         attrs={GRAD_FACTOR: grad_factor},
     )
-    use_fast_cpu(model)
-    return model
+    return use_fast_cpu(model)
+
+
+def _check_options(
+    sizes: dict[str, tuple[Any, int]], dropout: Any, grad_factor: Any, null_label: Any
+) -> None:
+    """Check sizes, each with its least value, and the other options.
+
+    Configs let texts such as "64" pass as numbers, and leave them as they are.
+    """
+    for name, (size, least) in sizes.items():
+        if not _is_a(Integral, size) or size < least:
+            raise ValueError(
+                f"expected {name} as an integer of at least {least}, received {size!r}"
+            )
+    if not _is_a(Real, dropout) or not 0.0 <= dropout < 1.0:
+        raise ValueError(f"expected a dropout of at least 0 and below 1, received {dropout!r}")
+    if not _is_a(Real, grad_factor) or not 0.0 < grad_factor < math.inf:
+        raise ValueError(f"expected grad_factor as a number above 0, received {grad_factor!r}")
+    if not isinstance(null_label, bool | np.bool_):
+        raise ValueError(f"expected null_label to be true or false, received {null_label!r}")
 
 
 def _is_a(kind: type, value: object) -> bool:

@@ -9,11 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from thinc.api import Model, uniform_init
 
-from spacy_rootmind.network.arc_scorer import BiaffineArcs
-from spacy_rootmind.network.label_scorer import BiaffineLabels
 from spacy_rootmind.network.layout import Layout
-from spacy_rootmind.network.qrnn import QRNN
-from spacy_rootmind.network.refine import Refine
 from spacy_rootmind.network.transfer import to_host
 from spacy_rootmind.network.types import Floats2d, Floats3d, Ints1d
 
@@ -89,42 +85,33 @@ TreeModel = Model[Any, Any]
 
 
 def TreeScorer(
-    qrnn_width: int,
-    arc_width: int,
-    label_width: int,
-    refinements: int,
-    dropout: float,
-    null_label: bool = False,
-    label_rank: int | None = None,
-    nO: int | None = None,
+    qrnn: Model | None, arcs: Model, labels: Model, refine: Sequence[Model]
 ) -> TreeModel:
     """Score arcs by a biaffine product, refine the vectors and score again.
 
-    The label layer, reference "labels", is sized and saved with this model, but runs on arcs that
-    are chosen later; see `label_scores`.
-
     Parameters
     ----------
-    qrnn_width, arc_width, label_width, refinements, dropout, null_label, label_rank
-        See `architecture.build_biaffine_parser`.
-    nO
-        Number of labels.
+    qrnn : Model[(rows, layout), rows], optional
+        Adds context to the vectors first.
+    arcs : Model[(rows, layout), scores]
+        Scores arcs, with the same weights in each round.
+    labels : Model[(rows, layout, arcs), scores]
+        Sized and saved with this model, as its reference "labels", but run on arcs that are chosen
+        later; see `label_scores`.
+    refine : list of Model[(rows, scores, layout), rows]
+        A layer for each round of refinement.
 
     Returns
     -------
     model : Model[TreeInput, TreeScores]
     """
-    recurrent = [QRNN(qrnn_width, dropout)] if qrnn_width else []
-    arcs = BiaffineArcs(arc_width, dropout)
-    labels = BiaffineLabels(label_width, dropout, null_label, label_rank, nO=nO)
-    refine = [Refine(dropout) for _ in range(refinements)]
     return Model(
         "tree_scorer",
         forward,
         init=init,
         dims={"nI": None},
         params={"root": None},
-        layers=[*recurrent, arcs, labels, *refine],
+        layers=[*([] if qrnn is None else [qrnn]), arcs, labels, *refine],
         refs={"arcs": arcs, "labels": labels},
     )
 
@@ -144,20 +131,16 @@ def forward(
     """Score all rounds; the callback takes their gradients to those of the token vectors."""
     vectors, sentences = X
     arcs = model.get_ref("arcs")
-    recurrent = [layer for layer in model.layers if layer.name == "qrnn"]
+    qrnn = next((layer for layer in model.layers if layer.name == "qrnn"), None)
     refine = [layer for layer in model.layers if layer.name == "refine"]
     layout = Layout.from_lengths(
         model.ops, [len(sentence) for doc_sentences in sentences for sentence in doc_sentences]
     )
     rows, backprop_rows = _gather_rows(model, vectors, sentences, layout)
-    recurrent_backprops = []
-    for layer in recurrent:
-        rows, backprop_states = layer((rows, layout), is_train)
-        recurrent_backprops.append(backprop_states)
+    if qrnn is not None:
+        rows, backprop_states = qrnn((rows, layout), is_train)
     scores, backprop_scores = arcs((rows, layout), is_train)
-    rounds = [scores]
-    backprops = [backprop_scores]
-    refine_backprops = []
+    rounds, backprops, refine_backprops = [scores], [backprop_scores], []
     for layer in refine:
         rows, backprop_refine = layer((rows, rounds[-1], layout), is_train)
         scores, backprop_scores = arcs((rows, layout), is_train)
@@ -171,7 +154,7 @@ def forward(
             d_rows, d_scores = refine_backprops[step](d_rows)
             earlier = [a + b for a, b in zip(gradient.rounds[step], d_scores, strict=True)]
             d_rows += backprops[step](earlier)
-        for backprop_states in reversed(recurrent_backprops):
+        if qrnn is not None:
             d_rows = backprop_states(d_rows)
         return backprop_rows(d_rows)
 

@@ -10,8 +10,11 @@ from strategies import rng_for
 from spacy_rootmind import arc_marginals
 from spacy_rootmind.annotation.gold import GoldBatch
 from spacy_rootmind.annotation.sentences import sentences_of
+from spacy_rootmind.network.arc_scorer import BiaffineArcs
 from spacy_rootmind.network.architecture import ParserInput, ParserScores
+from spacy_rootmind.network.label_scorer import BiaffineLabels
 from spacy_rootmind.network.label_scores import begin_label_scores, find_best_labels
+from spacy_rootmind.network.refine import Refine
 from spacy_rootmind.network.tree_scorer import TreeGradient, TreeInput, TreeScorer
 from spacy_rootmind.training.losses import tree_crf
 from spacy_rootmind.training.objective import (
@@ -38,7 +41,12 @@ class Batch:
     def __init__(self, seed, null_label=True, missing=0.2):
         rng = rng_for("null label", seed)
         self.null_label = null_label
-        self.scorer = TreeScorer(0, 4, 3, 1, 0.0, null_label, nO=len(NUMBERS))
+        self.scorer = TreeScorer(
+            qrnn=None,
+            arcs=BiaffineArcs(4, 0.0),
+            labels=BiaffineLabels(3, 0.0, null_label, nO=len(NUMBERS)),
+            refine=[Refine(0.0)],
+        )
         self.scorer.set_dim("nI", WIDTH)
         in_double(self.scorer, rng)
         heads, deps, start = [], [], 0
