@@ -6,7 +6,7 @@ from thinc.api import Maxout, Model, uniform_init
 
 from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network import distance
-from spacy_rootmind.network.dropout import RATE, sentence_mask
+from spacy_rootmind.network.dropout import RATE, sentence_dropout
 from spacy_rootmind.network.layout import DeviceBucket, Layout
 from spacy_rootmind.network.types import Floats2d, Floats3d
 
@@ -75,10 +75,8 @@ def forward(
     dep_layer, head_layer = model.layers
     D, backprop_D = dep_layer(rows, is_train)
     H, backprop_H = head_layer(rows, is_train)
-    D_mask = sentence_mask(model, layout, D.shape[1], is_train)
-    H_mask = sentence_mask(model, layout, H.shape[1], is_train)
-    D = D if D_mask is None else D * D_mask
-    H = H if H_mask is None else H * H_mask
+    D, drop_D = sentence_dropout(model, layout, D, is_train)
+    H, drop_H = sentence_dropout(model, layout, H, is_train)
     W: Floats2d = model.get_param("W")
     dep_distance: Floats2d = model.get_param("dep_distance")
     head_distance: Floats2d = model.get_param("head_distance")
@@ -106,9 +104,7 @@ def forward(
         model.inc_grad("head_distance", ops.gemm(H, dH_near, trans1=True))
         dD = ops.gemm(dDW, W, trans2=True) + ops.gemm(dD_near, dep_distance, trans2=True)
         dH += ops.gemm(dH_near, head_distance, trans2=True)
-        d_rows = backprop_D(dD if D_mask is None else dD * D_mask)
-        d_rows += backprop_H(dH if H_mask is None else dH * H_mask)
-        return d_rows
+        return backprop_D(drop_D(dD)) + backprop_H(drop_H(dH))
 
     return scores, backprop
 

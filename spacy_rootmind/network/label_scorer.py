@@ -7,7 +7,7 @@ import numpy as np
 from thinc.api import Linear, Maxout, Model, glorot_uniform_init, uniform_init
 
 from spacy_rootmind.network import distance
-from spacy_rootmind.network.dropout import RATE, sentence_mask
+from spacy_rootmind.network.dropout import RATE, sentence_dropout, sentence_mask
 from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.network.transfer import to_device
 from spacy_rootmind.network.types import Floats2d, Floats3d, Ints1d
@@ -205,12 +205,12 @@ def biaffine_forward(
     dep_layer, head_layer = model.layers
     D_all, backprop_D = dep_layer(rows, is_train)
     H_all, backprop_H = head_layer(rows, is_train)
-    D_mask = sentence_mask(model, layout, D_all.shape[1], is_train)
-    H_mask = sentence_mask(model, layout, H_all.shape[1], is_train)
+    D_all, drop_D = sentence_dropout(model, layout, D_all, is_train)
+    H_all, drop_H = sentence_dropout(model, layout, H_all, is_train)
     # A dependent that many arcs share, as in alternative trees, is multiplied once.
     deps = arcs.deps if arcs.distinct is None else arcs.distinct
-    D, backprop_P = _project(model, "P", (D_all if D_mask is None else D_all * D_mask)[deps])
-    H, backprop_Q = _project(model, "Q", (H_all if H_mask is None else H_all * H_mask)[arcs.heads])
+    D, backprop_P = _project(model, "P", D_all[deps])
+    H, backprop_Q = _project(model, "Q", H_all[arcs.heads])
     U: Floats3d = model.get_param("U")
     width, n_labels, _ = U.shape
     U_flat = U.reshape((width, n_labels * width))
@@ -225,9 +225,7 @@ def biaffine_forward(
         dH = backprop_Q((d_scores[:, None, :] @ DU)[:, 0])
         dD = backprop_P(ops.gemm(dDU, U_flat, trans2=True))
         dD_all, dH_all = _scatter(model, arcs, D_all, dD, dH)
-        d_rows = backprop_D(dD_all if D_mask is None else dD_all * D_mask)
-        d_rows += backprop_H(dH_all if H_mask is None else dH_all * H_mask)
-        return d_rows
+        return backprop_D(drop_D(dD_all)) + backprop_H(drop_H(dH_all))
 
     return scores, backprop
 

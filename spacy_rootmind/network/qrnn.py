@@ -11,7 +11,7 @@ import numpy as np
 from thinc.api import LayerNorm, Linear, Model, Ops, glorot_uniform_init
 
 from spacy_rootmind.kernel import layers as kernel
-from spacy_rootmind.network.dropout import RATE, sentence_mask
+from spacy_rootmind.network.dropout import RATE, sentence_dropout
 from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.network.ops import is_compiled
 from spacy_rootmind.network.types import Floats2d, Floats3d, Ints2d
@@ -85,14 +85,13 @@ def forward(
     project, norm = model.layers
     run = _run_compiled if is_compiled(model.ops) else _run_packed
     states, backprop_states = run(model, rows, layout)
-    mask = sentence_mask(model, layout, states.shape[1], is_train)
-    update, backprop_project = project(states if mask is None else states * mask, is_train)
+    states, drop = sentence_dropout(model, layout, states, is_train)
+    update, backprop_project = project(states, is_train)
     result, backprop_norm = norm(rows + update, is_train)
 
     def backprop(d_result: OutT) -> Floats2d:
         d_rows = backprop_norm(d_result)
-        d_states = backprop_project(d_rows)
-        return d_rows + backprop_states(d_states if mask is None else d_states * mask)
+        return d_rows + backprop_states(drop(backprop_project(d_rows)))
 
     return result, backprop
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from thinc.api import LayerNorm, Maxout, Model, get_array_module
 
 from spacy_rootmind.kernel import layers as kernel
-from spacy_rootmind.network.dropout import RATE, sentence_mask
+from spacy_rootmind.network.dropout import RATE, sentence_dropout
 from spacy_rootmind.network.layout import DeviceBucket, Layout
 from spacy_rootmind.network.types import Floats2d, Floats3d
 
@@ -89,12 +89,12 @@ def forward(
         bucket.add_unpadded(P @ Xp, context[:, width : 2 * width])
         bucket.add_unpadded(P.transpose((0, 2, 1)) @ Xp, context[:, 2 * width :])
     update, backprop_mix = mix(context, is_train)
-    mask = sentence_mask(model, layout, width, is_train)
-    refined, backprop_norm = norm(rows + (update if mask is None else update * mask), is_train)
+    update, drop = sentence_dropout(model, layout, update, is_train)
+    refined, backprop_norm = norm(rows + update, is_train)
 
     def backprop(d_refined: OutT) -> tuple[Floats2d, list[Floats3d]]:
         d_sum = backprop_norm(d_refined)
-        d_context = backprop_mix(d_sum if mask is None else d_sum * mask)
+        d_context = backprop_mix(drop(d_sum))
         d_rows = d_sum + d_context[:, :width]
         d_scores = []
         for bucket, P, Xp in zip(buckets, probs, padded, strict=True):
