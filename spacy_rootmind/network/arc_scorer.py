@@ -52,8 +52,6 @@ def BiaffineArcs(hidden_width: int, dropout: float, nI: int | None = None) -> Mo
 
 def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -> None:
     """Draw the parameters; products start near zero, so that all heads start equal."""
-    if X is not None:
-        model.set_dim("nI", X[0].shape[1])
     width = model.get_dim("nH")
     for layer in model.layers:
         layer.set_dim("nI", model.get_dim("nI"))

@@ -79,8 +79,6 @@ def SentenceStarts(
 
 def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -> None:
     """Size the layer by the vectors and draw its parameters."""
-    if X is not None:
-        model.set_dim("nI", X.vectors[0].shape[1])
     mlp, *recurrent = model.layers
     for layer in recurrent:
         layer.set_dim("nI", model.get_dim("nI"))

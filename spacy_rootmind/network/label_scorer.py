@@ -110,10 +110,6 @@ def BiaffineLabels(
 
 def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -> None:
     """Size both terms."""
-    if X is not None:
-        model.set_dim("nI", X[0].shape[1])
-    if Y is not None:
-        model.set_dim("nO", Y.shape[1])
     for term in model.layers:
         term.set_dim("nI", model.get_dim("nI"))
         term.set_dim("nO", model.get_dim("nO") + model.attrs[NULL_LABEL])

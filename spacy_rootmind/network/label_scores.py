@@ -101,20 +101,9 @@ def _predict(labeller: Labeller, trees: TreeScores, arcs: Arcs) -> Floats2d:
 def find_best_labels(
     labeller: Labeller, trees: TreeScores, deps: Ints1d, heads: Ints1d, temperature: float = 1.0
 ) -> tuple[Ints1d, NDArray[np.float64]]:
-    """Find the best label of each arc and its log probability.
+    """Find the number of the best label of each arc, from 1, and its log probability.
 
-    Parameters
-    ----------
-    deps, heads : int array of shape (n_arcs,)
-        Flat rows.
-    temperature : float
-        Divisor of the scores.
-
-    Returns
-    -------
-    labels : int array of shape (n_arcs,)
-        Label numbers, from 1.
-    log_probs : float array of shape (n_arcs,)
+    Scores are divided by the temperature.
     """
     xp = labeller.ops.xp
     parts = [(np.zeros(0, dtype=np.int64), np.zeros(0))]
@@ -130,19 +119,9 @@ def find_best_labels(
 def find_label_log_probs(
     labeller: Labeller, trees: TreeScores, deps: Ints1d, heads: Ints1d, temperature: float = 1.0
 ) -> NDArray[np.float64]:
-    """Find the log probabilities of all labels of each arc.
+    """Find the log probabilities of all labels of each arc, of shape (n_arcs, n_labels).
 
-    Parameters
-    ----------
-    deps, heads : int array of shape (n_arcs,)
-        Flat rows.
-    temperature : float
-        Divisor of the scores.
-
-    Returns
-    -------
-    log_probs : float array of shape (n_arcs, n_labels)
-        Column i is that of label number i + 1.
+    Column i is that of label number i + 1. Scores are divided by the temperature.
     """
     ops = labeller.ops
     parts = [np.zeros((0, labeller.get_dim("nO")))]
@@ -164,25 +143,9 @@ def find_probable_labels(
 ) -> tuple[Ints1d, Ints1d, NDArray[np.float64]]:
     """Find the labelled arcs with a probability of at least `threshold`.
 
-    Parameters
-    ----------
-    deps, heads : int array of shape (n_arcs,)
-        Flat rows.
-    arc_probs : float array of shape (n_arcs,)
-        Probability of each arc, whatever its label.
-    threshold : float
-        Least probability of an arc and its label together.
-    temperature : float
-        Divisor of the scores.
-
-    Returns
-    -------
-    arcs : int array of shape (n_found,)
-        Index of the arc in `deps`.
-    labels : int array of shape (n_found,)
-        Label numbers, from 1.
-    probs : float array of shape (n_found,)
-        Probability of arc and label together.
+    `arc_probs` are those of the arcs, whatever their labels; scores of labels are divided by the
+    temperature. Returns the index of each arc that is found in `deps`, the number of its label,
+    from 1, and the probability of arc and label together.
     """
     ops = labeller.ops
     found = [(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0))]

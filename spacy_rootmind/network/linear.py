@@ -135,19 +135,8 @@ def LinearStarts(nI: int) -> Model[BoundaryInput, Floats1d]:
     """Score each word as a sentence start by its attributes and those of its neighbours.
 
     Features are each attribute of the word, of the word before it and of the word after it, and the
-    attributes of the word and the word before it together.
-
-    Parameters
-    ----------
-    nI
-        Number of columns of attributes.
-
-    Returns
-    -------
-    model : Model[BoundaryInput -> scores]
-        BoundaryInput has attributes of tokens, uint64, instead of vectors; scores : float array of
-        shape (all tokens,), log-odds of a start, one Doc after another; `NOT_A_WORD` for
-        whitespace. Gradients of the input are zero.
+    attributes of the word and the word before it together. A BoundaryInput has `nI` columns of
+    attributes, uint64, instead of vectors; scores are those of `boundaries.SentenceStarts`.
     """
     return Model(
         "linear_starts",
@@ -207,26 +196,10 @@ def LinearTreeScorer(
     direction and distance (`distance.BOUNDS`). Each distinct context attribute between dependent
     and head adds two, combined with the direction: it alone, and with those of dependent and head.
 
-    The label layer, reference "labels", has the same templates and weights of its own. It is sized
-    and saved with this model, but runs on arcs that are chosen later.
-
-    Parameters
-    ----------
-    n_attrs, context
-        The number of attributes, and the column of the attribute in contexts; see
-        `feature_keys.make_arc_keys`.
-    nI
-        Number of columns of attributes.
-    arc_bits, label_bits
-        Logarithms to base 2 of the number of weights of arcs, and of labels for each label.
-    nO
-        Number of labels.
-
-    Returns
-    -------
-    model : Model[TreeInput, TreeScores]
-        TreeInput has attributes of tokens, uint64, instead of vectors. `TreeScores.rows` are keys
-        of features, which have no gradient: gradients of the input are zero.
+    A TreeInput has `nI` columns of attributes, uint64, instead of vectors; `n_attrs` and `context`
+    are as in `feature_keys.make_arc_keys`. `TreeScores.rows` are keys of features. The label layer,
+    reference "labels", has the same templates and weights of its own. It is sized and saved with
+    this model, but runs on arcs that are chosen later.
     """
     labels = LinearLabels(label_bits, nO=nO)
     return Model(
@@ -290,20 +263,10 @@ def _places(layout: Layout, bucket: Bucket) -> tuple[Any, Ints1d, Ints1d]:
 
 
 def LinearLabels(bits: int, nO: int | None = None) -> Model[LabelsInT, Floats2d]:
-    """Score every label on each of the given arcs.
+    """Score every label on each of the given arcs, from keys that `feature_keys` makes.
 
-    Parameters
-    ----------
-    bits
-        Logarithm to base 2 of the number of weights for each label.
-    nO
-        Number of labels.
-
-    Returns
-    -------
-    model : Model[(keys, layout, arcs) -> scores]
-        keys : uint32 array of shape (n_rows, 2 * n_templates), as `feature_keys` makes them;
-        scores : float array of shape (n_arcs, nO). Keys have no gradient: it is zero.
+    Keys are of shape (n_rows, 2 * n_templates), scores of shape (n_arcs, nO); each label has 2 to
+    the power of `bits` weights.
     """
     return Model(
         "linear_labels",

@@ -59,8 +59,6 @@ def QRNN(hidden_width: int, dropout: float, nI: int | None = None) -> Model[InT,
 
 def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -> None:
     """Draw the parameters; forget gates start open."""
-    if X is not None:
-        model.set_dim("nI", X[0].shape[1])
     width, hidden = model.get_dim("nI"), model.get_dim("nH")
     project, norm = model.layers
     project.set_dim("nO", width)

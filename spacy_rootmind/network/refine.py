@@ -49,8 +49,6 @@ def Refine(dropout: float, nI: int | None = None) -> Model[InT, OutT]:
 
 def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -> None:
     """Size both layers by the rows and draw their parameters."""
-    if X is not None:
-        model.set_dim("nI", X[0].shape[1])
     width = model.get_dim("nI")
     mix, norm = model.layers
     mix.set_dim("nO", width)

@@ -53,12 +53,6 @@ def test_short_sentences_are_not_padded_to_a_long_one():
     assert sum(bucket.rows.size for bucket in layout.buckets) == layout.n_rows
 
 
-def test_layout_of_nothing_has_no_rows():
-    layout = Layout.from_lengths(OPS, [])
-    assert layout.n_rows == 0
-    assert layout.buckets == []
-
-
 def test_pad_and_unpad_are_inverse(layout, rng):
     flat = rng.normal(size=(layout.n_rows, 4)).astype("f")
     back = np.zeros_like(flat)
@@ -144,7 +138,7 @@ def test_layers_give_each_sentence_what_it_gets_alone(layout, rng):
         )
 
 
-def test_dropout_masks_are_alike_within_a_sentence(layout):
+def test_dropout_masks_are_alike_within_a_sentence_and_for_training_alone(layout):
     model = BiaffineArcs(6, 0.5, nI=4)
     mask = sentence_mask(model, layout, 100, is_train=True)
     assert mask.shape == (layout.n_rows, 100)
@@ -153,10 +147,6 @@ def test_dropout_masks_are_alike_within_a_sentence(layout):
         assert (inside == inside[0]).all()
     assert set(np.unique(mask).tolist()) == {0.0, 2.0}
     assert (mask[sentence_rows(layout, 0)][0] != mask[sentence_rows(layout, 2)][0]).any()
-
-
-def test_dropout_is_off_outside_training(layout):
-    model = BiaffineArcs(6, 0.5, nI=4)
     assert sentence_mask(model, layout, 10, is_train=False) is None
     model.attrs[RATE] = 0.0
     assert sentence_mask(model, layout, 10, is_train=True) is None

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from gradients import assert_directional, assert_parameters, in_double
-from thinc.api import NumpyOps, Ops
+from thinc.api import Ops
 
 from spacy_rootmind.network.boundaries import WINDOW, BoundaryInput, SentenceStarts
 from spacy_rootmind.network.layout import Layout
@@ -148,17 +148,3 @@ def test_states_of_the_recurrent_layer_have_one_dropout_mask_per_doc(rng, monkey
     np.testing.assert_array_equal(model.predict(given), fixed)
     assert any((own != fixed).any() for own in drawn)
     assert shapes == {(2, 2 * 3)}
-
-
-@pytest.mark.parametrize("qrnn_width", [0, 3])
-def test_width_is_learnt_from_vectors(rng, qrnn_width):
-    model = SentenceStarts(4, qrnn_width)
-    model.ops = NumpyOps()
-    given = as_input([own.astype("f") for own in random_vectors(rng)])
-    model.initialize(X=given)
-    scores, backprop = model.begin_update(given)
-    assert model.get_dim("nI") == WIDTH
-    assert scores.dtype == np.float32
-    assert np.isfinite(scores).all()
-    assert len(set(scores.tolist())) == len(scores)
-    assert all(gradient.dtype == np.float32 for gradient in backprop(scores))

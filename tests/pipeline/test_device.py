@@ -391,20 +391,6 @@ def test_the_stand_in_counts_copies_and_waits():
         assert TRANSFERS.downloads == [__name__] * 6
 
 
-@OF_STAND_IN
-def test_the_stand_in_has_kernels_for_contiguous_arrays_alone():
-    ops = DeviceOps()
-    there = ops.asarray(np.ones((2, 4, 6), "f"))
-    assert ops.maxout(there)[0].shape == (2, 4)
-    with pytest.raises(TypeError, match="memory order"):
-        ops.maxout(there[:, :, :2])
-    with pytest.raises(TypeError, match="no CUDA kernel"):
-        ops.maxout(there.astype("int64"))
-    for unknown in (lambda: MODULE.lexsort, lambda: there.tolist):
-        with pytest.raises(AttributeError, match="device"):
-            unknown()
-
-
 def test_cupy_has_what_the_stand_in_has():
     cupy = pytest.importorskip("cupy", reason="compares names with CuPy's")
     assert not [name for name in FUNCTIONS | CONSTANTS if not hasattr(cupy, name)]
