@@ -76,7 +76,7 @@ PASS_FUNCTION static float PASS(sum_of_squares)(const float *row, ptrdiff_t n)
 /* --- quasi-recurrent layer ------------------------------------------------------------------ */
 
 /* A step for one row of gates, side by side: candidate, forget, output. They come without their
- * bias and activation and leave with both. `before` is the cell one step before, NULL at the first. */
+ * bias and activation and leave with both. `before` is the cell one step before, NULL at first. */
 PASS_FUNCTION static void PASS(qrnn_cell)(
     float *RESTRICT gates, const float *RESTRICT bias, const float *RESTRICT before,
     float *RESTRICT cell, float *RESTRICT state, ptrdiff_t h)

@@ -66,7 +66,8 @@ def _layer_norm(model: Model[Any, Any], X: Any, is_train: bool) -> tuple[Any, Ca
     # Thinc's layer says what is wrong with rows of another width.
     if is_train or not _is_float32(model, X) or X.shape[1] != len(G):
         return _LAYER_NORM(model, X, is_train)
-    return kernel.layer_norm(model.ops.as_contig(X), G, model.get_param("b")), no_backprop
+    b: Any = model.get_param("b")
+    return kernel.layer_norm(model.ops.as_contig(X), G, b), no_backprop
 
 
 def _maxout(model: Model[Any, Any], X: Any, is_train: bool) -> tuple[Any, Callable]:

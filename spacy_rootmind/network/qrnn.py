@@ -100,7 +100,8 @@ def _run_compiled(
     """Run the recurrence over one sentence after another."""
     rows = rows.astype("float32", copy=False)
     gates = rows @ model.get_param("W")
-    cells, states = kernel.qrnn(gates, model.get_param("b"), layout.roots, layout.lengths)
+    b: Floats3d = model.get_param("b")
+    cells, states = kernel.qrnn(gates, b, layout.roots, layout.lengths)
 
     def backprop(d_states: Floats2d) -> Floats2d:
         sentences = layout.roots, layout.lengths
@@ -138,7 +139,8 @@ class Packing(NamedTuple):
         forward_rows = (roots + steps[:, None])[present]
         backward_rows = (roots + widths - 1 - steps[:, None])[present]
         starts = np.concatenate(([0], np.cumsum(present.sum(axis=1)))).tolist()
-        return cls(ops.asarray(np.stack([forward_rows, backward_rows])), starts)
+        rows: Ints2d = np.stack([forward_rows, backward_rows])
+        return cls(ops.asarray(rows), starts)
 
     def steps(self) -> Iterator[tuple[slice, slice]]:
         """Yield the places of each step but the first, and of the step before for its sentences."""
