@@ -47,6 +47,7 @@ site_sections = {
     ],
     "Train": ["settings", "tokenization", "transformers", "features", "distillation"],
     "Understand": [
+        "how-it-works",
         "promises",
         "versions",
         "benchmarks",

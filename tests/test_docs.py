@@ -129,6 +129,13 @@ def test_messages_page_quotes_the_sources():
         assert any(text in template for template in found), message
 
 
+def test_page_on_how_it_works_names_files_that_exist():
+    page = (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf8")
+    names = re.findall(r"`(\w+/[\w/]+\.py)`", page)
+    assert len(names) >= 10
+    assert [name for name in names if not (ROOT / "spacy_rootmind" / name).is_file()] == []
+
+
 def test_readme_names_every_page():
     for page in PAGES[1:]:
         assert f"]({page.relative_to(ROOT).as_posix()})" in README
