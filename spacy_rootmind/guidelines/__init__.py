@@ -1,6 +1,7 @@
-"""Which trees a parse may have.
+"""Restrictions on the trees of a parse.
 
-`rules` is the table of Universal Dependencies' rules, `words` what they read of words, `ud` what
-the search in `spacy_rootmind.trees.constrained` asks of them, `tag_repair` the parts of speech that
-go with labels. `constraints` are the user's own, on single arcs, labels and spans.
+`rules` is the table of Universal Dependencies' rules, `words` the arrays that these read, `ud`
+their form for the search in `spacy_rootmind.trees.constrained`, `tag_repair` the component that
+makes parts of speech agree with labels. `constraints` are the user's own, on single arcs, labels
+and spans.
 """

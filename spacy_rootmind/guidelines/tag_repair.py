@@ -1,7 +1,7 @@
 """The component `ud_tag_repair`: parts of speech that go with the labels of a parse.
 
 A tagger and a parser decide apart, so that a word may be a verb by its part of speech and a
-determiner by its label. UD's validator refuses such pairs. Where labels are right more often than
+determiner by its label. UD's validator refuses such pairs. If labels are right more often than
 tags, as with guidelines that leave tags free, the tag gives way: the word gets the next analysis of
 the morphologizer that goes with its label.
 """
@@ -28,7 +28,7 @@ from spacy_rootmind.guidelines.words import EXTERNAL, NUMBER_OF_POS, SPACE_AFTER
 from spacy_rootmind.network.listeners import listeners_in, require_vectors
 from spacy_rootmind.trees.conventions import MISSING, ROOT
 
-# Of UD's subtypes, rules tell only these apart.
+# Rules distinguish only these subtypes.
 LABELS = ("root", *sorted(RELATIONS - {"root", "ROOT"}), "nsubj:outer", "csubj:outer")
 NUMBER_OF_LABEL = {"ROOT": 0, **{label: number for number, label in enumerate(LABELS)}}
 GUIDELINES = UDGuidelines(LABELS, fixed_tags=True)
@@ -82,7 +82,7 @@ class UDTagRepair(Pipe):
 
     def _repair(self, docs: Sequence[Doc]) -> None:
         """Repair Docs; the morphologizer scores only those with something to repair."""
-        trees = [tree for i, doc in enumerate(docs) for tree in _read_trees(i, doc)]
+        trees = [tree for i in _doubtful(docs) for tree in _read_trees(i, docs[i])]
         if not trees:
             return
         rules = GUIDELINES([(docs[tree.doc], tree.words) for tree in trees])
@@ -137,7 +137,7 @@ class UDTagRepair(Pipe):
 
 
 class _Copied(NamedTuple):
-    """What a copy of the component finds in place of the pipeline."""
+    """The morphologizer of a copy of the component, or the reason that there is none."""
 
     found: Morphologizer | ValueError
 
@@ -179,9 +179,23 @@ class _Tree(NamedTuple):
     labels: NDArray[np.int32]
 
 
+def _doubtful(docs: Sequence[Doc]) -> list[int]:
+    """List the Docs in which a rule on labels and parts of speech might be broken.
+
+    Few Docs are, and finding them is several times as fast as checking all trees.
+    """
+    pos, morph = read_tokens(list(docs))[:2]
+    labels, strings = _labels_of(docs), docs[0].vocab.strings
+    has_external = [key for key in set(morph.tolist()) if key and "ExtPos" in strings[key]]
+    fits = GUIDELINES.tables.fits_tag[NUMBER_OF_POS[pos.astype(np.intp)], labels]
+    # The rule on `fixed` words is broken at their heads.
+    doubtful = ~fits | GUIDELINES.tables["fixed"][labels] | np.isin(morph, has_external)
+    return np.unique(np.repeat(np.arange(len(docs)), list(map(len, docs)))[doubtful]).tolist()
+
+
 def _read_trees(number: int, doc: Doc) -> Iterator[_Tree]:
     """Read the trees of a Doc's sentences."""
-    words, labels = words_of(doc), _labels_of(doc)
+    words, labels = words_of(doc), _labels_of([doc])
     if not len(words):
         return
     # Another parser may attach words to whitespace, which is in no sentence: they count as roots.
@@ -199,9 +213,9 @@ def _read_trees(number: int, doc: Doc) -> Iterator[_Tree]:
         yield _Tree(number, words[own], *padded)
 
 
-def _labels_of(doc: Doc) -> NDArray[np.int32]:
-    """List the number in LABELS of each token's label, MISSING for others than UD's."""
-    labels, strings = read_tokens([doc])[3].tolist(), doc.vocab.strings
+def _labels_of(docs: Sequence[Doc]) -> NDArray[np.int32]:
+    """List the number in LABELS of each token's label, MISSING for labels of other schemes."""
+    labels, strings = read_tokens(list(docs))[3].tolist(), docs[0].vocab.strings
     numbers = {}
     for label in set(labels):
         name = strings[label]
