@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_rootmind.annotation.ud_noun_chunks import RELATIONS
+from spacy_rootmind.annotation.noun_chunks import RELATIONS
 from spacy_rootmind.guidelines.words import (
     EXTERNAL,
     NEGATIVE,

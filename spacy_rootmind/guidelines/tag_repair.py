@@ -19,9 +19,9 @@ from spacy.tokens import Doc
 from spacy.util import minibatch
 
 from spacy_rootmind.annotation.doc_trees import read_tokens
+from spacy_rootmind.annotation.noun_chunks import RELATIONS
 from spacy_rootmind.annotation.reading import annotated_heads
 from spacy_rootmind.annotation.sentences import sentence_starts, words_of
-from spacy_rootmind.annotation.ud_noun_chunks import RELATIONS
 from spacy_rootmind.guidelines.rules import is_tag_rule
 from spacy_rootmind.guidelines.ud import UDGuidelines, UDRules
 from spacy_rootmind.guidelines.words import EXTERNAL, NUMBER_OF_POS, SPACE_AFTER, Words, make_words

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from spacy.language import Language
 from spacy.tokens import Doc, Token
 
+from spacy_rootmind.annotation.noun_chunks import expect_mapped_labels
 from spacy_rootmind.config_blocks import RegisteredFunction, require_kind
-from spacy_rootmind.pipeline.noun_chunks import expect_mapped_labels
 
 LabelsOfDoc = Callable[[Doc], list[str]]
 

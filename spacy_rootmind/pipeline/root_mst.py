@@ -17,6 +17,7 @@ from thinc.api import Model, Optimizer, set_dropout_rate
 from spacy_rootmind.annotation.extensions import register_extensions
 from spacy_rootmind.annotation.glossary import explain_subtypes
 from spacy_rootmind.annotation.gold import GoldBatch, gold_boundaries
+from spacy_rootmind.annotation.noun_chunks import adopt_noun_chunks, set_noun_chunks
 from spacy_rootmind.annotation.sentences import words_of
 from spacy_rootmind.annotation.warn_once import WarnOnce
 from spacy_rootmind.annotation.writing import DocParse, annotate
@@ -38,7 +39,6 @@ from spacy_rootmind.pipeline.attributes import (
     require_attributes,
 )
 from spacy_rootmind.pipeline.label_inventory import choose_labels, is_placeholder
-from spacy_rootmind.pipeline.noun_chunks import adopt_noun_chunks, set_noun_chunks
 from spacy_rootmind.pipeline.own_static_vectors import require_static_vectors
 from spacy_rootmind.pipeline.prediction import PredictionContext, parse_docs
 from spacy_rootmind.pipeline.settings import Settings

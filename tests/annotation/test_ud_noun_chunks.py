@@ -11,7 +11,7 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 from trees_of_text import read_tree
 
-from spacy_rootmind.annotation.ud_noun_chunks import NOMINAL, UDNounChunks
+from spacy_rootmind.annotation.noun_chunks import NOMINAL, UDNounChunks
 
 VOCAB = spacy.blank("en").vocab
 ENGLISH = {

@@ -13,8 +13,7 @@ from spacy.tokens import Doc, DocBin
 from spacy.util import registry
 from trees_of_text import read_tree
 
-from spacy_rootmind.annotation.ud_noun_chunks import UDNounChunks
-from spacy_rootmind.pipeline.noun_chunks import ChunksByLabels
+from spacy_rootmind.annotation.noun_chunks import ChunksByLabels, UDNounChunks
 
 TEXT = "The teacher that she met gave the boy a book ."
 UD = (

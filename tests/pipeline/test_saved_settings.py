@@ -13,11 +13,11 @@ from spacy.util import get_lang_class, registry
 from thinc.api import Config
 
 from spacy_rootmind import configure
+from spacy_rootmind.annotation.noun_chunks import ud_noun_chunks
 from spacy_rootmind.config_blocks import RegisteredFunction
 from spacy_rootmind.guidelines.constraints import Constraints, preset_heads, span_subtrees
 from spacy_rootmind.guidelines.ud import ud_guidelines
 from spacy_rootmind.pipeline.alternatives import kbest, sample, sample_without_replacement
-from spacy_rootmind.pipeline.noun_chunks import ud_noun_chunks
 from spacy_rootmind.pipeline.settings import default_settings
 
 KBEST = {"@misc": "spacy_rootmind.kbest.v1", "k": 3, "labelled": False}

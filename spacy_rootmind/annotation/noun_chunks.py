@@ -1,30 +1,34 @@
-"""Base noun phrases of trees with Universal Dependencies labels, for `doc.noun_chunks`.
+"""Base noun phrases of trees with Universal Dependencies labels, and the setting `noun_chunks`.
 
 spaCy's functions for English, German and Persian read other labels (`dobj`, `pobj`) and find few
-chunks or none in a UD tree; for many languages spaCy has no function.
+chunks or none in a UD tree; for many languages spaCy has no function. `doc.noun_chunks` calls the
+function that the Doc took from its vocab when it was made. The setting sets it on the vocab, so
+that Docs that spaCy makes from bytes (`nlp.pipe(n_process=2)`, `DocBin`) have it too.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
-import numpy as np
-from spacy.attrs import DEP, IS_SPACE, POS
-from spacy.parts_of_speech import NOUN, PRON, PROPN
 from spacy.tokens import Doc, Span
+from spacy.vocab import Vocab
 
 from spacy_rootmind.annotation.reading import annotated_heads
+from spacy_rootmind.config_blocks import RegisteredFunction
 
-# What spaCy calls a syntax iterator; yields the start, end and label of each chunk.
+# A syntax iterator, in spaCy's words: yields the start, end and label of each chunk.
 SyntaxIterator = Callable[[Doc | Span], Iterator[Any]]
 
-CHUNK_LABEL = "NP"
+AUTO = "auto"
+# Modules of spaCy's functions that read the labels of other schemes.
+OTHER_SCHEMES = tuple(f"spacy.lang.{lang}.syntax_iterators" for lang in ("en", "de", "fa"))
 
 
 def _names(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
+NOMINAL_TAGS = _names("NOUN PROPN PRON")
 # Relations whose dependent is a nominal by definition, whatever its part of speech.
 NOMINAL = _names("nsubj obj iobj obl vocative dislocated nmod appos")
 # Relations of predicates and fragments, some of which are nominals.
@@ -41,7 +45,7 @@ SHARED = _names(
     "nsubj nummod parataxis punct xcomp"
 )
 RELATIONS = SHARED | NOMINAL | PREDICATE | MODIFIERS | {"cop", "discourse", "reparandum"}
-# Names that `ud_label_map` gives to relations, as far as noun phrases depend on them.
+# Names that `ud_label_map` gives to the relations on which noun phrases depend.
 MAPPED = {
     **dict.fromkeys(("acomp", "attr", "oprd"), "xcomp"),
     **dict.fromkeys(("agent", "prep"), "case"),
@@ -51,8 +55,7 @@ MAPPED = {
 }
 
 
-@dataclass(frozen=True)
-class ChunkRules:
+class ChunkRules(NamedTuple):
     """Rules for the base noun phrases of a language.
 
     A relation stands for its subtypes as well. A nominal with a copula heads a noun phrase,
@@ -79,21 +82,20 @@ class ChunkRules:
 
 UNIVERSAL = ChunkRules(
     heads=NOMINAL | PREDICATE,
-    with_case=frozenset(),
+    with_case=_names(""),
     before=MODIFIERS,
     after=MODIFIERS - {"advmod"},
-    expletives=frozenset(),
+    expletives=_names(""),
 )
-# Finds what spaCy's iterator finds in a tree of spaCy's own scheme: no adverbial nominals ("last
-# week"), no lists, and nothing after the head but the rest of a name.
+# Agrees with spaCy's iterator in a tree of spaCy's own scheme: no adverbial nominals ("last week"),
+# no lists, and nothing after the head except the rest of a name.
 ENGLISH = ChunkRules(
     heads=_names("nsubj obj iobj obl:agent appos root ROOT xcomp"),
     with_case=NOMINAL | PREDICATE | {"conj"},
     before=MODIFIERS | {"nmod:unmarked", "cc:preconj"},
-    after=frozenset({"flat", "goeswith", "compound"}),
-    expletives=frozenset({"it"}),
+    after=_names("flat goeswith compound"),
+    expletives=_names("it"),
 )
-RULES: Mapping[str, ChunkRules] = {"en": ENGLISH}
 
 
 @dataclass(frozen=True)
@@ -134,8 +136,9 @@ class UDNounChunks:
                 f"in the pipeline"
             )
         first, last = (doclike.start, doclike.end) if isinstance(doclike, Span) else (0, len(doc))
-        label = doc.vocab.strings.add(CHUNK_LABEL)
-        for start, end in _Phrases(doc, RULES.get(self.lang, UNIVERSAL)).find():
+        rules = ENGLISH if self.lang == "en" else UNIVERSAL
+        label = doc.vocab.strings.add("NP")
+        for start, end in _Phrases(doc, rules).find():
             if first <= start and end <= last:
                 yield start, end, label
 
@@ -144,16 +147,11 @@ class _Phrases:
     """The noun phrases of a Doc."""
 
     def __init__(self, doc: Doc, rules: ChunkRules) -> None:
-        self.doc = doc
-        self.rules = rules
+        self.doc, self.rules = doc, rules
         self.heads = annotated_heads(doc)[0].tolist()
-        self.labels = [MAPPED.get(label, label) for label in _labels(doc)]
-        self.is_space = doc.to_array(IS_SPACE).astype(bool).tolist()
-        self.is_noun = (
-            np.isin(doc.to_array(POS), (NOUN, PROPN, PRON)).tolist()
-            if doc.has_annotation("POS")
-            else None
-        )
+        self.labels = [MAPPED.get(token.dep_, token.dep_) for token in doc]
+        self.is_space = [token.is_space for token in doc]
+        self.has_tags = doc.has_annotation("POS")
         self.dependents: dict[int, set[str]] = {}
         for head, label in zip(self.heads, self.labels, strict=True):
             self.dependents.setdefault(head, set()).add(label)
@@ -171,27 +169,27 @@ class _Phrases:
         return found
 
     def _is_nominal(self, i: int) -> bool:
-        if self.is_noun is not None:
-            return self.is_noun[i]
+        if self.has_tags:
+            return self.doc[i].pos_ in NOMINAL_TAGS
         label = self.labels[self._first_conjunct(i)]
         return _is_one(label, NOMINAL) or self._has(i, "det", "case", "nmod:poss")
 
     def _heads_phrase(self, i: int) -> bool:
         rules, label = self.rules, self.labels[i]
-        if _is_one(label, frozenset({"expl"})):
+        if label.partition(":")[0] == "expl":
             return self.doc[i].lower_ in rules.expletives
         if self._has(i, "cop"):
             return True
         if _is_one(label, rules.with_case) and label not in WITHIN and self._has(i, "case"):
             return True
-        if _is_one(label, frozenset({"conj"})):
+        if label.partition(":")[0] == "conj":
             first = self._first_conjunct(i)
             return first != i and self._heads_phrase(first)
         return _is_one(label, rules.heads) and label not in WITHIN
 
     def _first_conjunct(self, i: int) -> int:
         # The first comes before the others, so this ends on a cycle too.
-        while _is_one(self.labels[i], frozenset({"conj"})) and 0 <= self.heads[i] < i:
+        while self.labels[i].partition(":")[0] == "conj" and 0 <= self.heads[i] < i:
             i = self.heads[i]
         return i
 
@@ -251,26 +249,77 @@ class _Phrases:
         return self.is_space[i] or self.labels[i] in ("punct", "cc")
 
 
-# --- labels ------------------------------------------------------------------------------------
+# --- the setting -------------------------------------------------------------------------------
 
 
-def has_ud_labels(doc: Doc) -> bool:
-    """Tell whether all labels of a Doc are Universal Dependencies relations, with any subtypes."""
-    return all(_is_one(label, RELATIONS) for label in set(_labels(doc)) if label)
+def ud_noun_chunks(lang: str = "") -> SyntaxIterator:
+    """Find noun chunks by Universal Dependencies labels, whatever spaCy has for the language.
+
+    Registered as `spacy_rootmind.ud_noun_chunks.v1`, for the setting `noun_chunks`. The result can
+    also be assigned to `nlp.vocab.get_noun_chunks`, for a pipeline without `root_mst`.
+
+    Parameters
+    ----------
+    lang : str
+        "en" for the chunks that spaCy's English parsers have; other languages follow UD alone.
+    """
+    block = {"@misc": "spacy_rootmind.ud_noun_chunks.v1", "lang": lang}
+    return RegisteredFunction(block, UDNounChunks(lang))
 
 
-def has_shared_labels(doc: Doc) -> bool:
-    """Tell whether all labels of a Doc are in UD and in spaCy's own schemes alike."""
-    return SHARED.issuperset(filter(None, _labels(doc)))
+@dataclass(frozen=True)
+class ChunksByLabels:
+    """Find noun chunks by UD's rules in Docs with UD labels, otherwise as without this package.
+
+    The Docs of a pipeline share its vocab and this function, and may be parsed by several parsers;
+    the labels of each Doc decide which rules it needs.
+
+    Attributes
+    ----------
+    own : syntax iterator or None
+        The one that the vocab had; None if spaCy has none for the language.
+    lang : str
+        Code of the language.
+    chosen : syntax iterator or None
+        One that the user chose for all Docs.
+    mapped : bool
+        Whether UD trees may have labels of spaCy's English scheme, from `ud_label_map`.
+    """
+
+    own: SyntaxIterator | None
+    lang: str
+    chosen: SyntaxIterator | None = None
+    mapped: bool = False
+
+    def __call__(self, doclike: Doc | Span) -> Iterator[Any]:
+        """Yield the start, end and label of each chunk that lies within a Doc or Span."""
+        if self.chosen is not None:
+            return self.chosen(doclike)
+        if self._has_ud_tree(doclike.doc):
+            return UDNounChunks(self.lang)(doclike)
+        if self.own is None:
+            raise NotImplementedError(
+                f"spaCy has no noun_chunks for the language {self.lang!r}, and root_mst finds them "
+                f"by Universal Dependencies labels, which the Doc {doclike.doc.text[:40]!r} does "
+                f"not have; set noun_chunks to a function of your own"
+            )
+        return self.own(doclike)
+
+    def _has_ud_tree(self, doc: Doc) -> bool:
+        labels = {token.dep_ for token in doc} - {""}
+        if all(_is_one(label, RELATIONS) for label in labels):
+            # In trees that could be of either scheme, both functions find the same chunks.
+            return self.own is None or not labels <= SHARED or _attaches_as_ud(doc)
+        return self.mapped and _attaches_as_ud(doc)
 
 
-def attaches_as_ud(doc: Doc) -> bool:
+def _attaches_as_ud(doc: Doc) -> bool:
     """Tell whether function words attach as in UD, whatever the labels.
 
     In UD, adpositions attach to the noun after them and coordinators to the conjunct after them; in
     spaCy's English scheme it is the other way round, and copulas are heads.
     """
-    labels, heads = _labels(doc), annotated_heads(doc)[0].tolist()
+    labels, heads = [token.dep_ for token in doc], annotated_heads(doc)[0].tolist()
     return "cop" in labels or any(
         label == "case"
         or (label in ("prep", "agent") and labels[head] == "pobj")
@@ -280,11 +329,45 @@ def attaches_as_ud(doc: Doc) -> bool:
     )
 
 
-def _labels(doc: Doc) -> list[str]:
-    """Read the label of each token."""
-    deps = doc.to_array(DEP).reshape(len(doc)).tolist()
-    names = {dep: doc.vocab.strings[dep] for dep in set(deps)}
-    return [names[dep] for dep in deps]
+def set_noun_chunks(vocab: Vocab, setting: str | SyntaxIterator | None) -> None:
+    """Set the function that a vocab gives its Docs, for a value of the setting.
+
+    "auto" chooses by labels, if the vocab has no function or one of spaCy's that reads other
+    labels; None restores what was there before.
+    """
+    current: Any = vocab.get_noun_chunks
+    ours = current if isinstance(current, ChunksByLabels) else ChunksByLabels(current, vocab.lang)
+    reads_ud = ours.own is not None and getattr(ours.own, "__module__", None) not in OTHER_SCHEMES
+    if setting is None:
+        vocab.get_noun_chunks = ours.own
+    elif callable(setting):
+        vocab.get_noun_chunks = replace(ours, chosen=setting)
+    elif ours is current or not reads_ud:
+        vocab.get_noun_chunks = replace(ours, chosen=None)
+
+
+def expect_mapped_labels(vocab: Vocab) -> None:
+    """Make a vocab's function find the noun chunks of UD trees after `ud_label_map`."""
+    if not isinstance(vocab.get_noun_chunks, ChunksByLabels):
+        set_noun_chunks(vocab, AUTO)
+    ours: Any = vocab.get_noun_chunks
+    if isinstance(ours, ChunksByLabels):
+        vocab.get_noun_chunks = replace(ours, mapped=True)
+
+
+def adopt_noun_chunks(doc: Doc, setting: str | SyntaxIterator | None) -> None:
+    """Set the function of a Doc that was made before that of its vocab was set, or with another.
+
+    One that the user has set on the Doc or its vocab stays.
+    """
+    if setting is None:
+        return
+    if not isinstance(doc.vocab.get_noun_chunks, ChunksByLabels):
+        set_noun_chunks(doc.vocab, setting)
+    ours: Any = doc.vocab.get_noun_chunks
+    annotated: Any = doc
+    if isinstance(ours, ChunksByLabels) and annotated.noun_chunks_iterator is ours.own:
+        annotated.noun_chunks_iterator = ours
 
 
 def _is_one(label: str, relations: frozenset[str]) -> bool:
