@@ -132,7 +132,7 @@ cdef class SearchSpace:
     cdef double find_best(self, Py_ssize_t word, object allowed) except? -1:
         """Write a word's arcs with their best labels that are left; returns the highest weight.
 
-        `allowed` holds the heads and labels that are left to it; None for those of the mask.
+        `allowed` holds the heads and labels that are left to it; None stands for the mask's.
         """
         cdef Py_ssize_t head, label
         cdef const uint8_t[:, ::1] left
@@ -203,7 +203,7 @@ cdef class SearchSpace:
     def split(
             self, Py_ssize_t word, object left, const uint8_t[:] heads not None,
             const uint8_t[:] labels not None, bint holds):
-        """Split what is left to a word by whether it meets a condition.
+        """Split the labelled arcs that are left to a word by whether they meet a condition.
 
         Returns the labelled arcs that meet it, those that do not, and the highest weight of these.
         """
@@ -251,7 +251,7 @@ cdef class SearchSpace:
         return found
 
     def decode(self, dict left not None, bint single_root, bint projective):
-        """Find the best labelled tree of what is left to some words, and of all arcs of others.
+        """Find the best labelled tree, of the arcs left to some words and of all arcs of others.
 
         Returns
         -------

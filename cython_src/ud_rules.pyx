@@ -1,6 +1,6 @@
-"""Where labelled trees break the rules of Universal Dependencies.
+"""Finds the words at which labelled trees break the rules of Universal Dependencies.
 
-What is broken is marked at the word at which the official validator reports it, a bit for each
+A broken rule is marked at the word at which the official validator reports it, a bit for each
 rule. Arguments are made in spacy_rootmind.guidelines and trusted here.
 """
 from libc.stdint cimport int8_t, int32_t, uint8_t, uint16_t
@@ -254,7 +254,7 @@ cdef void check_tree(const Tables* tables, const Tree* tree, int32_t* memory) no
 
 
 cdef class RuleTables:
-    """Which labels rules speak of.
+    """The labels and parts of speech in each rule.
 
     Parameters
     ----------

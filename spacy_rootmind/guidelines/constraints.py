@@ -50,7 +50,7 @@ class Constraints:
 
 Constrain = Callable[[Doc], Constraints]
 
-# In `doc.user_data`: constraints of this Doc, besides those of the setting.
+# In `doc.user_data`: constraints of this Doc, which add to the setting's.
 CONSTRAINTS = "spacy_rootmind.constraints"
 
 
@@ -210,25 +210,20 @@ class DocConstraints:
             If the Doc has a boundary where there must be none, or two forced roots are in one
             sentence.
         """
+        self.check_starts(doc, np.flatnonzero(log_odds >= CERTAIN / 2))
         constrained = log_odds.copy()
-        for tokens in self._together():
-            inside = slice(int(tokens.min()) + 1, int(tokens.max()) + 1)
-            if (constrained[inside] >= CERTAIN / 2).any():
-                self._refuse_two_sentences(doc, tokens)
-            constrained[inside] = NEVER
+        for left, right in self._together():
+            constrained[left + 1 : right + 1] = NEVER
         roots = sorted(token for token, head in self.heads.items() if token == head)
         for left, right in itertools.pairwise(roots):
-            between = constrained[left + 1 : right + 1]
-            if (between >= CERTAIN / 2).any():
-                continue
-            best = left + 1 + int(between.argmax())
+            best = left + 1 + int(constrained[left + 1 : right + 1].argmax())
             if constrained[best] <= -CERTAIN / 2:
                 raise ValueError(
                     f"tokens {left} ({doc[left].text!r}) and {right} ({doc[right].text!r}) are "
                     f"forced roots of the same sentence, which has one root: put a boundary "
                     f"between them, or leave a constraint out"
                 )
-            constrained[best] = CERTAIN
+            constrained[best] = max(constrained[best], CERTAIN)
         return constrained
 
     def join_rootless(self, doc: Doc, log_odds: NDArray[np.floating]) -> NDArray[np.floating]:
@@ -238,11 +233,12 @@ class DocConstraints:
         likely of its two boundaries then gives way, unless the Doc or the constraints state it.
         O(n log n).
         """
+        words = words_of(doc)
         is_word, may_be_root = np.zeros((2, len(doc)), dtype=bool)
-        is_word[words_of(doc)] = True
-        for token in words_of(doc).tolist():
-            is_barred = token in self.forbidden.get(token, ())
-            may_be_root[token] = not is_barred and self.heads.get(token, token) == token
+        is_word[words] = may_be_root[words] = True
+        for token, head in self.heads.items():
+            may_be_root[token] = token == head
+        may_be_root[[token for token, heads in self.forbidden.items() if token in heads]] = False
         joined = log_odds.copy()
         while len(doc):
             starts = bounds(np.flatnonzero(joined > 0), len(doc))
@@ -260,23 +256,19 @@ class DocConstraints:
         return joined
 
     def check_starts(self, doc: Doc, starts: Starts) -> None:
-        """Refuse sentences that were split, because of their length, inside an arc or span."""
-        sentence = np.searchsorted(starts, np.arange(len(doc)), side="right")
-        for tokens in self._together():
-            if len(set(sentence[tokens].tolist())) > 1:
-                self._refuse_two_sentences(doc, tokens)
+        """Refuse sentences that start inside a forced arc or span, by the Doc or by length."""
+        for left, right in self._together():
+            if ((starts > left) & (starts <= right)).any():
+                raise ValueError(
+                    f"tokens {left} ({doc[left].text!r}) and {right} ({doc[right].text!r}) are "
+                    f"constrained to one tree but lie in two sentences: move the boundary, leave "
+                    f"the constraint out, or raise max_sentence_length"
+                )
 
-    def _together(self) -> list[NDArray[np.int64]]:
-        arcs = [np.array(arc, dtype=np.int64) for arc in self.heads.items()]
-        return arcs + list(self.subtrees.values())
-
-    def _refuse_two_sentences(self, doc: Doc, tokens: NDArray[np.int64]) -> None:
-        left, right = int(tokens.min()), int(tokens.max())
-        raise ValueError(
-            f"tokens {left} ({doc[left].text!r}) and {right} ({doc[right].text!r}) are constrained "
-            f"to one tree but lie in two sentences: move the boundary, leave the constraint out, "
-            f"or raise max_sentence_length"
-        )
+    def _together(self) -> list[tuple[int, int]]:
+        """List the first and last tokens of forced arcs and spans."""
+        arcs = [(min(arc), max(arc)) for arc in self.heads.items()]
+        return arcs + [(first, int(words[-1])) for first, words in self.subtrees.items()]
 
     def of_sentence(self, words: NDArray[np.int64]) -> "SentenceConstraints | None":
         """Select the constraints on one sentence, by place in it; None if there are none.

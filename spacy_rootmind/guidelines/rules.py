@@ -1,9 +1,9 @@
 """The rules of Universal Dependencies on trees: a table, RULES, and what its rows refer to.
 
 They are the errors of syntax that the official validator finds at level 3 (`udvalidate --level 3`,
-udtools 0.2.9), by its names for them. A relation stands for its subtypes. Where rules are broken is
-found by `spacy_rootmind.kernel.ud_rules`, for many trees together; conflicts are made here, for one
-word at a time.
+udtools 0.2.9), by its names for them. A relation stands for its subtypes.
+`spacy_rootmind.kernel.ud_rules` finds the words at which rules are broken, for many trees together;
+this module makes the conflicts, for one word at a time.
 """
 
 import itertools
@@ -33,7 +33,7 @@ from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
 SETS = {
     # right-to-left-*: relations whose dependents follow their heads.
     "rightward": "conj fixed flat goeswith appos",
-    # What determiners with Poss=Yes have among their children, besides what others have.
+    # Further children of determiners with Poss=Yes.
     "of_possessives": "appos acl nmod",
     # obl-should-be-nmod: what nominals that are no predicates are, and what shows that one is.
     "nominal": "nsubj obj iobj obl vocative dislocated expl nmod",
@@ -78,7 +78,7 @@ CHILDREN = {
 
 
 class LabelTables:
-    """Which labels rules speak of: arrays by label number, with a last entry for MISSING.
+    """The labels in each rule: arrays by label number, with a last entry for MISSING.
 
     `tables[name]` marks the labels of a relation, or of one of SETS; the root's is in none.
 
@@ -275,8 +275,8 @@ class Tree:
 
 
 # --- conflicts of each rule at a word ------------------------------------------------------------
-# Conditions say as much as the rule does: not that a word is `mark` under its head, but that it is
-# `mark` under any head. What the masks of `UDRules` rule out anyway is said of single arcs.
+# Conditions are as general as the rule: not that a word is `mark` under its head, but that it is
+# `mark` under any head. Conditions on arcs that `UDRules.mask` forbids name single arcs.
 
 
 def _tag_names(tree: Tree, word: int) -> Iterator[str]:
@@ -352,7 +352,7 @@ def _unspaced_conflicts(tree: Tree, word: int, labels: NDArray[np.bool_]) -> Ite
 
 
 class _Crossings:
-    """What is wrong with the attachment of punctuation.
+    """Crossings that make the attachment of punctuation wrong.
 
     Attributes
     ----------

@@ -29,8 +29,8 @@ Guidelines = Callable[[Sequence[str]], RulesOfSentences]
 """Given the names of all labels by number, the root's first; raises ValueError for other labels
 than it is for."""
 
-# In `doc.user_data`: labels have to go with the parts of speech and features of this Doc, which are
-# given, whatever the guidelines say of those of others.
+# In `doc.user_data`: the parts of speech and features of this Doc are given, so that labels have to
+# go with them, whether or not the guidelines demand it in other Docs.
 FIXED_TAGS = "spacy_rootmind.fixed_tags"
 
 _Trees = Sequence[NDArray[np.int32]]
@@ -64,9 +64,9 @@ def _compile(labels: tuple[str, ...], fixed_tags: bool) -> "UDGuidelines":
 
 
 class UDGuidelines:
-    """The guidelines for the labels of a parser; called with sentences, those for their trees.
+    """The guidelines for the labels of a parser; called with sentences, they make their rules.
 
-    Parameters and errors are those of `spacy_rootmind.guidelines.rules.LabelTables`.
+    `spacy_rootmind.guidelines.rules.LabelTables` describes the parameters and errors.
     """
 
     def __init__(self, labels: Sequence[str], fixed_tags: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""What UD's rules read of words: parts of speech, three features, and spaces.
+"""The properties of words that UD's rules read: parts of speech, three features, and spaces.
 
 An int8 array of shape (5, n_places) has a column for ROOT before the words of each sentence, and
 the rows TAG, EXTERNAL, NEGATIVE, POSSESSIVE and SPACE_AFTER.

@@ -1,7 +1,7 @@
 """The component `ud_label_map`: names of spaCy's English scheme (CLEAR) for UD relations.
 
-Only labels change. Where the schemes disagree about heads (prepositions, copulas, coordinators),
-the tree stays that of UD.
+Only labels change. If the schemes disagree about heads (prepositions, copulas, coordinators), the
+tree stays that of UD.
 """
 
 # spaCy reads the annotations of factories at run time: no `from __future__ import annotations`.
@@ -16,7 +16,7 @@ from spacy_rootmind.config_blocks import RegisteredFunction, require_kind
 
 LabelsOfDoc = Callable[[Doc], list[str]]
 
-# Relations whose name depends on nothing else. Those without a counterpart get `dep`, except `cop`.
+# Relations whose name depends on nothing else. Without a counterpart they get `dep`, except `cop`.
 NAMES = {
     "root": "ROOT",
     "nsubj:pass": "nsubjpass",

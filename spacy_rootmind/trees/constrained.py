@@ -343,7 +343,7 @@ class TreeSearch:
     def split(
         self, node: _Node, condition: Condition, left: NDArray[np.uint8] | None
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint8], float]:
-        """Split what is left to a word: what meets a condition, the rest, its highest weight."""
+        """Split the arcs left to a word by a condition; with the highest weight of the rest."""
         word, heads, labels, holds = condition
         if not 0 < word < self.m:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Explanations of labels: those of UD's subtypes, next to spaCy's own."""
+"""Explanations of labels: UD's subtypes next to spaCy's own."""
 
 import spacy
 from parsers import make_nlp

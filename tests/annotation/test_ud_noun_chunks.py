@@ -152,7 +152,7 @@ def english_docs(path):
 
 
 def agreement(docs, lang, *, pos=True):
-    """Precision and recall of our chunks, given those of spaCy's function on converted trees."""
+    """Precision and recall, given the chunks of spaCy's function on converted trees."""
     right = n_found = n_gold = 0
     for doc in docs:
         gold = set(reference_chunks(doc))

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import spacy
-from parsers import assign, gold_examples, join, make_nlp, settable, train
+from parsers import assign, gold_examples, join, make_nlp, settable, train, with_weights_of
 from reference import best_enumerated, clean, enumerate_trees, score_gap
 from spacy.tokens import Doc, Span
 from strategies import rng_for
@@ -157,7 +157,7 @@ def test_apply_leaves_all_trees_with_the_best_trees_tops_and_no_others(n):
         }
         found, sums = decode_kbest(bound, 2000)
         assert {tuple(heads.tolist()) for heads in found} == expected
-        # The scores of what is left are as they were.
+        # The scores of the remaining trees are as they were.
         for heads, total in zip(found, sums.tolist(), strict=True):
             assert total == pytest.approx(
                 math.fsum(scores[i, heads[i]] for i in range(1, n + 1)), abs=1e-9
@@ -364,7 +364,7 @@ def test_forced_roots_come_into_sentences_of_their_own():
     doc = Doc(VOCAB, words=["a"] * 6)
     log_odds = [-1, -2, -4, -3, -1, -1]
     two = Constraints(forced=[(4, 4), (1, 1)])
-    # Where a boundary is most likely among those between the roots: not before token 1.
+    # At the most likely boundary between the roots: not before token 1.
     assert plan(doc, two, log_odds) == [0, 4, 6]
     assert plan(doc, two, [-1, -2, -4, -0.5, -1, -1]) == [0, 3, 6]
     # One that is likely anyway is enough.
@@ -565,13 +565,6 @@ def test_constraints_that_given_sentences_do_not_allow_are_an_error(parser_with,
         assert_untouched(doc, starts)
 
 
-def test_forced_roots_on_both_sides_of_a_given_boundary_are_respected(parser_with):
-    nlp = parser_with(lambda doc: Constraints(forced=[(3, 3), (7, 7)]), sentences="given")
-    doc = nlp(Doc(nlp.vocab, words=WORDS, sent_starts=GIVEN))
-    assert bounds_of(doc) == [(0, 5), (5, 8)]
-    assert [t.i for t in doc if t.head == t] == [3, 7]
-
-
 # --- labels --------------------------------------------------------------------------------------
 
 
@@ -707,19 +700,6 @@ def test_preset_heads_keep_another_parsers_trees(parser_with, quickstart_docs):
         assert sentence._.parse_entropy == pytest.approx(0.0, abs=1e-9)
 
 
-def test_preset_heads_keep_a_users_edits(parser_with):
-    nlp = parser_with(None)
-    parser = nlp.get_pipe("root_mst")
-    doc = nlp(Doc(nlp.vocab, words=FIRST, sent_starts=GIVEN[:5]))
-    root = next(doc.sents).root
-    moved = next(token for token in doc if token != root and not list(token.children))
-    target = next(t for t in doc if t not in (moved, moved.head))
-    moved.head = target
-    expected = heads_of(doc)
-    assign(parser, constraints=preset_heads())
-    assert heads_of(parser(doc)) == expected
-
-
 # --- spans as subtrees ---------------------------------------------------------------------------
 
 
@@ -765,22 +745,33 @@ def test_span_subtrees_of_docs_without_annotation_are_an_error(parser_with, span
     doc.spans["other"] = []
     with pytest.raises(ValueError, match=match):
         nlp(doc)
-    assert_untouched_but_spans(doc)
+    assert not doc.has_annotation("DEP")
+    assert not doc.has_annotation("SENT_START")
     # Nothing is to be found in these.
     for words in ([], ["\n", " "]):
         assert len(nlp(Doc(nlp.vocab, words=words))) == len(words)
 
 
-def test_span_subtrees_after_a_component_that_finds_no_entities(parser_with):
-    nlp = parser_with(span_subtrees())
-    ruler = spacy.blank("xx", vocab=nlp.vocab).add_pipe("entity_ruler")
-    ruler.add_patterns([{"label": "X", "pattern": "nowhere in these words"}])
-    assert nlp(ruler(Doc(nlp.vocab, words=WORDS))).has_annotation("DEP")
-
-
-def assert_untouched_but_spans(doc):
-    assert not doc.has_annotation("DEP")
-    assert not doc.has_annotation("SENT_START")
-
-
 # --- config --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"@misc": "spacy_rootmind.preset_heads.v1", "root_label": "top"},
+        {"@misc": "spacy_rootmind.span_subtrees.v1", "spans_key": "keep"},
+    ],
+    ids=repr,
+)
+def test_constraints_are_saved_with_a_pipeline(unsure, settings, tmp_path):
+    nlp = with_weights_of(unsure, constraints=settings)
+    nlp.to_disk(tmp_path)
+    again = spacy.load(tmp_path)
+    assert again.config["components"]["root_mst"]["constraints"].items() >= settings.items()
+    heads, deps = [4, 1, None, None, 1], ["obj", "top", "", "", "x"]
+    for pipeline in (nlp, again, make_nlp(constraints=settings).from_bytes(nlp.to_bytes())):
+        doc = Doc(pipeline.vocab, words=FIRST, heads=heads, deps=deps)
+        doc.spans["keep"] = [doc[1:5]]
+        doc = pipeline(doc)
+        kept = [doc[i].head.i for i in (0, 1, 4)] == [4, 1, 1]
+        assert kept if "root_label" in settings else is_subtree(doc[1:5])

@@ -64,7 +64,7 @@ def status_of(doc):
 
 
 def errors_in(doc):
-    """Rules that the trees of a Doc break, but for those on parts of speech."""
+    """Rules that the trees of a Doc break, except rules on parts of speech."""
     words = words_of(doc)
     labels = ["ROOT", *sorted({doc[i].dep_ for i in words.tolist()} - {"ROOT"}), "punct", "dep"]
     guidelines = UDGuidelines(labels, fixed_tags=False)
@@ -106,7 +106,7 @@ def test_trees_that_keep_them_stay(nlp, change):
     before = nlp(VALID)
     assert arcs_of(before) == arcs_of(after)
     assert status_of(before) == status_of(after) == [None] * 3
-    # What is as it should be takes no space.
+    # A valid tree takes no space.
     assert not after.user_data
 
 
@@ -222,14 +222,14 @@ def test_guidelines_are_about_labelled_trees(nlp):
 
 @pytest.mark.parametrize("name", ["English-EWT", "English-GUM"])
 def test_treebanks_pass_the_validator(name, repairing, ud_folder):
-    """Own tags, given tokens; but for the features of words that are written apart."""
+    """Own tags, given tokens; without the features of words that are written apart."""
     [path] = (ud_folder / f"UD_{name}").glob("*-ud-test.conllu")
     records = list(read_records(Inputs([str(path)]), None))[::20]
     for record in records:
         record.replace_tags = True
     docs = list(repairing.pipe(record.make_doc(repairing) for record in records))
     found = [status for doc in docs for status in status_of(doc) if status is not None]
-    # Of GUM, the search for one sentence reaches its limit.
+    # The search for one sentence of GUM reaches its limit.
     assert found in ([], ["not proven"] if name == "English-GUM" else [])
     data = [write_conllu(doc, record, 0) for doc, record in zip(docs, records, strict=True)]
     errors = validate(b"".join(data).decode()).splitlines()
@@ -276,6 +276,11 @@ def wrongly_tagged(nlp, head=1):
     doc = Doc(nlp.vocab, ["The", "cat", " ", "slept"], deps=deps, heads=[head, 3, 1, 3])
     doc[0].pos_ = "VERB"
     return doc
+
+
+def test_repair_needs_token_vectors(repairing):
+    with pytest.raises(ValueError, match="no token vectors for the morphologizer"):
+        repairing.get_pipe("ud_tag_repair")(wrongly_tagged(repairing))
 
 
 @pytest.mark.parametrize("head", [1, 2])

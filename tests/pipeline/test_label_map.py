@@ -120,7 +120,7 @@ def test_probabilities_and_alternatives_remain(trained_english):
     plain, mapped = nlp(text), add_map(nlp)(text)
     assert [token._.head_prob for token in mapped] == [token._.head_prob for token in plain]
     for before, after in zip(plain, mapped, strict=True):
-        # What is known is the probability of the parser's label.
+        # The known probability is that of the parser's label.
         assert after._.arc_prob == (before._.arc_prob if before.dep_ == after.dep_ else None)
     [before], [after] = plain.sents, mapped.sents
     assert after._.parse_log_prob == before._.parse_log_prob

@@ -47,7 +47,7 @@ def nlp():
 
 
 def test_parsed_docs_have_their_chunks(trained_english):
-    """Which spaCy merges, and displaCy draws as one."""
+    """SpaCy merges them, and displaCy draws each as one word."""
     doc = trained_english(TEXT)
     found = chunks(doc)
     assert found == expected(doc)

@@ -7,7 +7,7 @@ import pytest
 from reference import enumerate_trees, is_projective
 from strategies import FAMILIES, pad_batch, rng_for
 
-from spacy_rootmind import NoTreeError, decode, tree_score
+from spacy_rootmind import NoTreeError, tree_score
 from spacy_rootmind.trees import constrained
 from spacy_rootmind.trees.constrained import Condition, decode_valid
 from spacy_rootmind.trees.constrained_arrays import decode_constrained
@@ -45,7 +45,7 @@ class RandomRules:
 
 
 def one_per_head(label, n_labels):
-    """Of the words under a head, one has a label at most."""
+    """One of the words under a head has a label at most."""
 
     def find(heads, labels):
         first = np.arange(n_labels + 1) == label
@@ -77,7 +77,7 @@ def leaves_unless(label, exception, n_labels):
 
 
 def never_crossed(label, n_labels):
-    """Arcs with a label are crossed by none; those of ROOT count as before the first word."""
+    """Arcs with a label are crossed by none; arcs of ROOT count as before the first word."""
 
     def find(heads, labels):
         numbers, every = np.arange(n_labels + 1), np.ones(n_labels + 1, dtype=bool)
@@ -215,17 +215,6 @@ def test_a_batch_is_as_its_sentences():
     assert all(np.array_equal(*columns) for columns in zip(own, trees, strict=True))
 
 
-def test_valid_trees_take_one_decode():
-    rng = rng_for("constrained", "valid")
-    scores, label_scores = problem(rng, "gaussian", 12, 4)
-    trees = decode_constrained(scores, label_scores, lambda heads, labels: [])
-    joint = np.where(
-        np.arange(13) == 0, scores, scores + np.nan_to_num(label_scores).max(axis=2, initial=-9)
-    )
-    assert trees.heads.tolist() == decode(joint).tolist()
-    assert trees.decodes == 1
-
-
 @pytest.mark.parametrize("cheapest", [1, 2, 3])
 def test_only_nodes_that_may_have_the_best_tree_are_decoded(cheapest):
     """A conflict of three conditions makes three nodes; one of them has the highest bound."""
@@ -283,7 +272,7 @@ def test_beyond_the_limit_where_no_projective_tree_is_allowed():
 def test_no_valid_tree_within_the_limit(monkeypatch):
     monkeypatch.setattr(constrained, "_MAX_DIVE", 3)
     scores = np.zeros((5, 5))
-    # What one condition leaves out of many, in an order that the search does not know.
+    # The only valid tree, in an order of conditions that the search does not know.
     right = [-1, 2, 0, 2, 1]
 
     def find(heads, labels):
@@ -344,7 +333,7 @@ def test_arguments(arguments, options, message):
 
 
 class LazyLabels:
-    """Label scores of some batches, which count what is asked for."""
+    """Label scores of some batches, which count how often each arc is labelled."""
 
     def __init__(self, label_scores):
         self.label_scores = label_scores
