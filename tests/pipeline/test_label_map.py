@@ -138,3 +138,10 @@ def test_noun_chunks_are_those_of_the_tree(quickstart_docs):
         right, n_found, n_gold = right + len(found & gold), n_found + len(found), n_gold + len(gold)
     assert right > 0.97 * n_found
     assert right > 0.97 * n_gold
+
+
+def test_noun_chunks_after_another_parser():
+    nlp = spacy.blank("en")
+    relabel = nlp.add_pipe("ud_label_map")
+    mapped = relabel(read_tree(nlp.vocab, SENTENCES["passive"][0]))
+    assert [chunk.text for chunk in mapped.noun_chunks] == ["He", "a friend", "Rome"]
