@@ -13,6 +13,7 @@ The details of a sentence hold while its tokens and boundaries are those that we
 head's probability while the token has this head, an arc's while it has this head and label.
 Otherwise an attribute is None, and a warning is logged once; `check_details` raises instead.
 Without the setting that finds it, an attribute is None as well, and a warning names the setting.
+All raise a ValueError if the details of the sentence have another format or are damaged.
 """
 
 from collections.abc import Callable, Sequence
@@ -182,11 +183,6 @@ def get_head_prob(token: Token) -> float | None:
 
     None without confidence, if the token's sentence has other tokens or boundaries than were
     parsed, or the token another head.
-
-    Raises
-    ------
-    ValueError
-        If the details have another format or are damaged.
     """
     found = _read_token(token)
     if found is None:
@@ -206,11 +202,6 @@ def get_arc_prob(token: Token) -> float | None:
 
     None where `get_head_prob` is, if the token has another label than was parsed, and in Docs that
     were read from Parquet.
-
-    Raises
-    ------
-    ValueError
-        If the details have another format or are damaged.
     """
     found = _read_token(token)
     if found is None:
@@ -238,11 +229,6 @@ def get_log_prob(span: Span) -> float | None:
     """Read the log probability of the sentence's tree, in nats.
 
     None without confidence, or if the sentence has other tokens or heads than were parsed.
-
-    Raises
-    ------
-    ValueError
-        If the details have another format or are damaged.
     """
     details = _read(span)
     if details is None or details.confidence is None:
@@ -259,11 +245,6 @@ def get_entropy(span: Span) -> float | None:
     """Read the entropy of the distribution over the sentence's trees, in nats.
 
     None without confidence, or if the sentence has other tokens than were parsed.
-
-    Raises
-    ------
-    ValueError
-        If the details have another format or are damaged.
     """
     details = _read(span)
     if details is None or details.confidence is None:
@@ -284,11 +265,6 @@ def get_sent_start_prob(token: Token) -> float | None:
     whitespace, with `sentences` other than "auto", and if the parser has not learnt boundaries.
     None as well without confidence, or if the token's sentence has other tokens or boundaries than
     were parsed.
-
-    Raises
-    ------
-    ValueError
-        If the details have another format or are damaged.
     """
     found = _read_token(token)
     if found is None:
@@ -307,11 +283,6 @@ def get_guideline_status(span: Span) -> str | None:
     labelled tree that does; "broken" if it does not keep them, as none was found under the
     constraints that does. None otherwise, without guidelines too, and if the sentence has other
     tokens or boundaries than were parsed.
-
-    Raises
-    ------
-    ValueError
-        If the details have another format or are damaged.
     """
     details = _read(span)
     if details is None or details.guideline_status is None:
@@ -326,11 +297,6 @@ def get_parses(span: Span) -> list[Parse] | None:
     """List the alternatives of a sentence in the order they were made.
 
     None without any, or if the sentence has other tokens than were parsed.
-
-    Raises
-    ------
-    ValueError
-        If the details have another format or are damaged.
     """
     details = _read(span)
     if details is None or details.alternatives is None:
@@ -348,11 +314,6 @@ def get_arcs(span: Span) -> list[Arc] | None:
     """List the probable arcs of a sentence, word by word and the most probable first.
 
     None without any, or if the sentence has other tokens than were parsed.
-
-    Raises
-    ------
-    ValueError
-        If the details have another format or are damaged.
     """
     details = _read(span)
     if details is None or details.arcs is None:
@@ -364,11 +325,6 @@ def get_token_arcs(token: Token) -> list[Arc] | None:
     """List the probable arcs to a token, the most probable first.
 
     None without any, or if the token's sentence has other tokens than were parsed.
-
-    Raises
-    ------
-    ValueError
-        If the details have another format or are damaged.
     """
     found = _read_token(token)
     if found is None or found[0].arcs is None:

@@ -59,53 +59,49 @@ class Column:
         """Describe probabilities."""
         return cls((size,), low=0.0, high=MAX_PROB, is_optional=is_optional, has_gaps=has_gaps)
 
-    def check(self, name: str, value: Any, sizes: dict[str, int]) -> None:
+    def fits(self, value: Any, sizes: dict[str, int]) -> bool:
         """Check an array, and learn the sizes that are not known yet."""
-        if value is None and self.is_optional:
-            return
+        if value is None:
+            return self.is_optional
         kinds = "f" if self.below is None else "iu"
         is_array = isinstance(value, np.ndarray) and value.dtype.kind in kinds
         if not is_array or value.ndim != len(self.shape):
-            dtype = "floats" if self.below is None else "integers"
-            _refuse(name, f"an array of {dtype} with {len(self.shape)} axes", value)
-        for axis, size in zip(self.shape, value.shape, strict=True):
-            if sizes.setdefault(axis, size) != size:
-                expected = tuple(sizes.get(name, "any") for name in self.shape)
-                _refuse(name, f"an array of shape {expected}", value)
+            return False
+        pairs = zip(self.shape, value.shape, strict=True)
+        if any(sizes.setdefault(axis, size) != size for axis, size in pairs):
+            return False
         if self.has_gaps:
             value = value[~np.isnan(value)]
         if not value.size:
-            return
+            return True
         low, high = value.min(), value.max()
+        if self.below is not None:
+            return bool(low >= 0 and high < sizes[self.below])
         # Comparisons with NaN are false.
-        if self.below is None:
-            if not (self.low <= low and high <= self.high):
-                _refuse(name, f"numbers from {self.low} to {self.high}", value)
-        elif low < 0 or high >= sizes[self.below]:
-            _refuse(name, f"integers from 0, below {sizes[self.below]}", value)
+        return bool(self.low <= low and high <= self.high)
 
 
 @dataclass(frozen=True)
 class Value:
-    """A value of a record that is no array: what it is called in messages, and what it may be."""
+    """A value of a record that is no array."""
 
-    what: str
     is_sound: Callable[[Any], bool]
 
-    def check(self, name: str, value: Any, sizes: dict[str, int]) -> None:
+    def fits(self, value: Any, sizes: dict[str, int]) -> bool:
         """Check a value."""
-        if not self.is_sound(value):
-            _refuse(name, self.what, value)
+        return self.is_sound(value)
 
 
 @dataclass(frozen=True)
 class Names(Value):
     """The names of labels, a list; a tuple after spaCy has read it from bytes."""
 
-    def check(self, name: str, value: Any, sizes: dict[str, int]) -> None:
+    def fits(self, value: Any, sizes: dict[str, int]) -> bool:
         """Check names, and learn how many labels there are."""
-        super().check(name, value, sizes)
+        if not self.is_sound(value):
+            return False
         sizes["labels"] = len(value)
+        return True
 
 
 def _are_names(value: Any) -> bool:
@@ -116,9 +112,9 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, float | np.floating) and not np.isnan(value)
 
 
-NAMES = Names("a list of strings", _are_names)
-NUMBER = Value("a number", _is_number)
-TEXT = Value("a text", lambda value: isinstance(value, str))
+NAMES = Names(_are_names)
+NUMBER = Value(_is_number)
+TEXT = Value(lambda value: isinstance(value, str))
 LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -150,80 +146,50 @@ def check_record(packed: Any, sentence: Span, kinds: Mapping[str, type], several
     found = packed.get("format") if isinstance(packed, dict) else None
     if type(found) is not int or found != FORMAT:
         raise UnreadableDetailsError(
-            f"expected parse details of format {FORMAT}, found format {_shown(found)} at the "
+            f"expected parse details of format {FORMAT}, found format {repr(found)[:60]} at the "
             f"sentence {sentence.text[:40]!r}: the Doc was saved by another version of "
             f"spacy-rootmind, or is damaged; parse it again"
         )
-    try:
-        _check_parts(packed, kinds, several)
-    except UnreadableDetailsError as error:
+    damaged = _find_damage(packed, kinds, several)
+    if damaged is not None:
         raise UnreadableDetailsError(
-            f"the parse details of the sentence {sentence.text[:40]!r} are damaged: {error}; parse "
-            f"the Doc again"
-        ) from error
+            f"the parse details of the sentence {sentence.text[:40]!r} are damaged, in {damaged}; "
+            f"parse the Doc again"
+        )
 
 
-def _check_parts(packed: dict[Any, Any], kinds: Mapping[str, type], several: str) -> None:
-    _check_names("parse details", packed, ("format", "tree", "extents"), optional=tuple(kinds))
-    extents = packed["extents"]
-    characters = {"characters": int(np.iinfo(np.int32).max), "ends": 2}
-    Column.indices("tokens", "ends", of="characters").check("extents", extents, characters)
-    ends = extents.ravel()
-    if (ends[1:] < ends[:-1]).any():
-        _refuse("extents", "ascending integers", extents)
+def _find_damage(packed: dict[Any, Any], kinds: Mapping[str, type], several: str) -> str | None:
+    """Return the name of the first part that is not as described; None if all are."""
+    needed = {"format", "tree", "extents"}
+    if not (packed.keys() >= needed and packed.keys() <= {*needed, *kinds}):
+        return "the names of its parts"
+    extents, characters = packed["extents"], {"characters": np.iinfo(np.int32).max, "ends": 2}
+    is_sound = Column.indices("tokens", "ends", of="characters").fits(extents, characters)
+    if not is_sound or (np.diff(extents.ravel()) < 0).any():
+        return "extents"
     sizes = {"tokens": len(extents)}
-    Column.indices("tokens", of="tokens").check("tree", packed["tree"], sizes)
-    for name, kind in kinds.items():
-        if name not in packed:
-            continue
+    if not Column.indices("tokens", of="tokens").fits(packed["tree"], sizes):
+        return "tree"
+    for name in [name for name in kinds if name in packed]:
         parts = packed[name] if name == several else [packed[name]]
         if not isinstance(parts, list | tuple):
-            _refuse(name, "a list", parts)
-        for part in parts:
-            try:
-                _check_part(part, kind, dict(sizes))
-            except UnreadableDetailsError as error:
-                raise UnreadableDetailsError(f"in {name}, {error}") from error
+            return name
+        if not all(_is_sound(part, kinds[name], dict(sizes)) for part in parts):
+            return name
+    return None
 
 
-def _check_part(part: Any, kind: type, sizes: dict[str, int]) -> None:
+def _is_sound(part: Any, kind: type, sizes: dict[str, int]) -> bool:
     schema = schema_of(kind)
-    _check_names("it", part, tuple(schema))
-    for name, check in schema.items():
-        check.check(name, part[name], sizes)
-    if "label_arcs" in schema:
-        _check_label_probs(part)
+    if not isinstance(part, Mapping) or part.keys() != schema.keys():
+        return False
+    if not all(check.fits(part[name], sizes) for name, check in schema.items()):
+        return False
+    return "label_arcs" not in schema or _are_sound_labels(part)
 
 
-def _check_label_probs(part: dict[str, Any]) -> None:
-    """Refuse arcs whose labels have no probability, and arcs from ROOT with labels."""
+def _are_sound_labels(part: Mapping[str, Any]) -> bool:
+    """Check that arcs with labels have a probability for one of them, and are not from ROOT."""
     arcs, probs = part["label_arcs"], part["label_probs"]
-    if not (np.bincount(arcs.astype(np.int64), probs)[arcs] > 0).all():
-        _refuse("label_probs", "a probability above 0 for each arc", probs)
-    if (part["dependents"][arcs] == part["heads"][arcs]).any():
-        _refuse("label_arcs", "arcs between words", arcs)
-
-
-def _check_names(
-    what: str, found: Any, expected: tuple[str, ...], optional: tuple[str, ...] = ()
-) -> None:
-    is_sound = isinstance(found, Mapping) and found.keys() >= set(expected)
-    if not is_sound or not found.keys() <= {*expected, *optional}:
-        names = sorted(map(str, found)) if isinstance(found, Mapping) else found
-        _refuse(what, f"a dict with {sorted((*expected, *optional))}", names)
-
-
-def _refuse(name: str, expected: str, found: object) -> None:
-    raise UnreadableDetailsError(f"expected {name} as {expected}, found {_shown(found)}")
-
-
-def _shown(found: object) -> str:
-    if isinstance(found, np.ndarray):
-        values = _cut(found.ravel()[:8].tolist())
-        return f"an array of type {found.dtype} and shape {found.shape}: {values}"
-    return _cut(found)
-
-
-def _cut(found: object) -> str:
-    text = repr(found)
-    return text if len(text) <= 60 else f"{text[:60]}..."
+    has_prob = np.bincount(arcs.astype(np.int64), probs)[arcs] > 0
+    return bool((has_prob & (part["dependents"][arcs] != part["heads"][arcs])).all())
