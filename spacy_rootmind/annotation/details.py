@@ -128,12 +128,7 @@ class ArcTable:
 
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "ArcTable":
         """Convert to tokens; `words` are the places of the words among them."""
-        dependents = words[self.dependents - 1]
-        heads = np.where(self.heads == ROOT, dependents, words[np.maximum(self.heads, 1) - 1])
-        labels, names = _renumber(self.labels, self.label_names)
-        return ArcTable(
-            dependents.astype(np.int32), heads.astype(np.int32), labels, self.probs, names
-        )
+        return replace(self, **_arcs_over_tokens(self, words))
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,21 +205,10 @@ class StoredDistribution:
 
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "StoredDistribution":
         """Convert to tokens; `words` are the places of the words among them."""
-        dependents = words[self.dependents - 1]
-        heads = np.where(self.heads == ROOT, dependents, words[np.maximum(self.heads, 1) - 1])
-        labels, names = _renumber(self.labels, self.label_names)
-        starts = None
-        if self.start_probs is not None:
-            starts = np.zeros(n_tokens, dtype=np.float32)
-            starts[words] = self.start_probs
-        return replace(
-            self,
-            dependents=dependents.astype(np.int32),
-            heads=heads.astype(np.int32),
-            labels=labels,
-            label_names=names,
-            start_probs=starts,
-        )
+        starts = self.start_probs
+        if starts is not None:
+            starts = _probs_over_tokens(starts, words, n_tokens, of_space=0.0)
+        return replace(self, start_probs=starts, **_arcs_over_tokens(self, words))
 
     def over_words(self, words: NDArray[np.int64]) -> "StoredDistribution":
         """Convert from tokens to words, numbered from 1 with ROOT as 0.
@@ -278,16 +262,13 @@ class ParseDetails:
 
     def over_tokens(self, words: NDArray[np.int64], tree: NDArray[np.int32]) -> "ParseDetails":
         """Convert to tokens with this tree; `words` are the places of the words among them."""
-        at = words, len(tree)
-        return ParseDetails(
-            None if self.confidence is None else self.confidence.over_tokens(*at),
-            None if self.arcs is None else self.arcs.over_tokens(*at),
-            None if self.alternatives is None else self.alternatives.over_tokens(*at),
-            tuple(distribution.over_tokens(*at) for distribution in self.distributions),
-            None if self.label_confidence is None else self.label_confidence.over_tokens(*at),
-            None if self.start_confidence is None else self.start_confidence.over_tokens(*at),
-            self.guideline_status,
-            tree,
+        names = ("confidence", "label_confidence", "start_confidence", "arcs", "alternatives")
+        parts = {name: getattr(self, name) for name in names}
+        return replace(
+            self,
+            distributions=tuple(each.over_tokens(words, len(tree)) for each in self.distributions),
+            tree=tree,
+            **{name: part and part.over_tokens(words, len(tree)) for name, part in parts.items()},
         )
 
     @property
@@ -337,6 +318,21 @@ def _probs_over_tokens(
     over_tokens = np.full(n_tokens, of_space, dtype=np.float32)
     over_tokens[words] = probs
     return over_tokens
+
+
+def _arcs_over_tokens(
+    arcs: ArcTable | StoredDistribution, words: NDArray[np.int64]
+) -> dict[str, Any]:
+    """Convert the arcs of words to those of tokens, with the labels that they have."""
+    dependents = words[arcs.dependents - 1]
+    heads = np.where(arcs.heads == ROOT, dependents, words[np.maximum(arcs.heads, 1) - 1])
+    labels, names = _renumber(arcs.labels, arcs.label_names)
+    return {
+        "dependents": dependents.astype(np.int32),
+        "heads": heads.astype(np.int32),
+        "labels": labels,
+        "label_names": names,
+    }
 
 
 def _labels_over_tokens(
