@@ -157,7 +157,7 @@ def _has_parsed_head(details: ParseDetails, sentence: Span) -> NDArray[np.bool_]
     return np.array([token.head.i - sentence.start for token in sentence]) == details.tree
 
 
-def _read(sentence: Span) -> ParseDetails | None:
+def read_if_current(sentence: Span) -> ParseDetails | None:
     """Read a sentence's details; None, with a warning, if they no longer fit."""
     try:
         return read_record(sentence)
@@ -167,7 +167,7 @@ def _read(sentence: Span) -> ParseDetails | None:
 
 
 def _read_token(token: Token) -> tuple[ParseDetails, int] | None:
-    """Read the details of a token's sentence, and its place there, as `_read`."""
+    """Read the details of a token's sentence, and its place there, as `read_if_current`."""
     try:
         return read_token_record(token)
     except OutdatedDetailsError as error:
@@ -185,9 +185,11 @@ def get_head_prob(token: Token) -> float | None:
     parsed, or the token another head.
     """
     found = _read_token(token)
-    if found is None:
-        return None
-    details, place = found
+    return None if found is None else read_head_prob(token, *found)
+
+
+def read_head_prob(token: Token, details: ParseDetails, place: int) -> float | None:
+    """Read the probability of the head of the token at a place of its sentence."""
     if details.head_probs is None or not _keeps_head(token, details, place):
         return None
     return details.head_probs[place]
@@ -204,9 +206,11 @@ def get_arc_prob(token: Token) -> float | None:
     were read from Parquet.
     """
     found = _read_token(token)
-    if found is None:
-        return None
-    details, place = found
+    return None if found is None else read_arc_prob(token, *found)
+
+
+def read_arc_prob(token: Token, details: ParseDetails, place: int) -> float | None:
+    """Read the probability of the head and label of the token at a place of its sentence."""
     if details.arc_probs is None or details.labels is None:
         return None
     if not _keeps_head(token, details, place):
@@ -230,7 +234,7 @@ def get_log_prob(span: Span) -> float | None:
 
     None without confidence, or if the sentence has other tokens or heads than were parsed.
     """
-    details = _read(span)
+    details = read_if_current(span)
     if details is None or details.confidence is None:
         return None
     try:
@@ -246,7 +250,7 @@ def get_entropy(span: Span) -> float | None:
 
     None without confidence, or if the sentence has other tokens than were parsed.
     """
-    details = _read(span)
+    details = read_if_current(span)
     if details is None or details.confidence is None:
         return None
     return float(details.confidence.entropy)
@@ -284,7 +288,7 @@ def get_guideline_status(span: Span) -> str | None:
     constraints that does. None otherwise, without guidelines too, and if the sentence has other
     tokens or boundaries than were parsed.
     """
-    details = _read(span)
+    details = read_if_current(span)
     if details is None or details.guideline_status is None:
         return None
     return details.guideline_status.status
@@ -298,7 +302,7 @@ def get_parses(span: Span) -> list[Parse] | None:
 
     None without any, or if the sentence has other tokens than were parsed.
     """
-    details = _read(span)
+    details = read_if_current(span)
     if details is None or details.alternatives is None:
         return None
     found = details.alternatives
@@ -315,7 +319,7 @@ def get_arcs(span: Span) -> list[Arc] | None:
 
     None without any, or if the sentence has other tokens than were parsed.
     """
-    details = _read(span)
+    details = read_if_current(span)
     if details is None or details.arcs is None:
         return None
     return _make_arcs(list(span), details.arcs, slice(None))

@@ -11,7 +11,7 @@ from spacy.tokens import Doc, Span
 
 from spacy_rootmind.annotation.records import has_records
 from spacy_rootmind.bulk.schema import DOCUMENTS, SENTENCE_FIELDS, SENTENCES
-from spacy_rootmind.formats.parse_details import list_details
+from spacy_rootmind.formats.parse_details import sentence_details
 
 Row = dict[str, Any]
 # Annotation of tokens that the pipeline may set: the column, and spaCy's name.
@@ -66,15 +66,22 @@ def _names(doc: Doc, attribute: str) -> list[str]:
 
 def _add_details(row: Row, sentence: Span) -> None:
     """Add probabilities, arcs and alternatives that still hold."""
-    details = list_details(sentence)
+    details = sentence_details(sentence, list(sentence))
     row["entropy"], row["log_prob"] = details.entropy, details.log_prob
     # With other heads, the probabilities belong to another tree.
     if details.log_prob is not None:
         row["head_probs"] = details.head_probs
     if details.arcs is not None:
-        row["arcs"] = [arc._asdict() for arc in details.arcs]
+        start = sentence.start
+        row["arcs"] = [
+            {"token": a.token.i - start, "head": a.head.i - start, "dep": a.dep, "prob": a.prob}
+            for a in details.arcs
+        ]
     if details.parses is not None:
-        row["parses"] = [parse._asdict() for parse in details.parses]
+        row["parses"] = [
+            {"log_prob": parse.log_prob, "heads": parse.heads.tolist(), "deps": parse.deps}
+            for parse in details.parses
+        ]
 
 
 # --- tables ------------------------------------------------------------------------------------

@@ -48,9 +48,9 @@ from spacy_rootmind.formats.conllu_sentence import (
 from spacy_rootmind.formats.lines import Line
 from spacy_rootmind.formats.parse_details import (
     PROB_DIGITS,
-    ListedDetails,
-    list_details,
+    SentenceDetails,
     rounded,
+    sentence_details,
 )
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords, check_unchanged
 from spacy_rootmind.formats.text import blocks
@@ -133,14 +133,14 @@ def write_conllu(doc: Doc, record: InputRecord, n_before: int) -> bytes:
         if not own:
             continue
         heads, deps = numbered_tree(sentence, own)
-        details = word_details(sentence, own)
+        details = sentence_details(sentence, own)
         rows = []
-        for i, attributes in enumerate(_probabilities(details, len(own))):
+        for i, attributes in enumerate(_probabilities(details, own)):
             misc = set_misc(EMPTY, attributes | next(spaces))
             rows.append(_row(own[i], i + 1, heads[i], deps[i], misc))
         comments = _first_comments(record, n_before + len(text), is_first=not text)
         comments.append(f"# text = {surface_text(rows)}")
-        text.append(format_sentence(comments + _parse_comments(details), rows))
+        text.append(format_sentence(comments + _parse_comments(details, own), rows))
     return "".join(text).encode("utf8")
 
 
@@ -259,9 +259,26 @@ def _joined_tree(doc: Doc, record: InputRecord) -> tuple[list[int], list[str]]:
     return heads, deps
 
 
-def word_details(sentence: Span, words: Sequence[Token]) -> ListedDetails:
-    """List the parse details of a sentence, numbered as in CoNLL-U."""
-    return list_details(sentence).over_words([token.i - sentence.start for token in words])
+def numbered_arcs(
+    details: SentenceDetails, words: Sequence[Token]
+) -> Iterator[tuple[int, int, str, float]]:
+    """Yield the probable arcs as word and head, numbered as in CoNLL-U, label and probability."""
+    number = {token.i: i for i, token in enumerate(words, start=1)}
+    for arc in details.arcs or ():
+        head = 0 if arc.head.i == arc.token.i else number[arc.head.i]
+        yield number[arc.token.i], head, deprel(arc.dep), arc.prob
+
+
+def numbered_parses(
+    details: SentenceDetails, words: Sequence[Token]
+) -> Iterator[tuple[float, list[int], list[str]]]:
+    """Yield the alternatives as log probability, heads numbered as in CoNLL-U, and labels."""
+    for parse in details.parses or ():
+        places = [token.i - parse.span.start for token in words]
+        number = {place: i for i, place in enumerate(places, start=1)}
+        heads = parse.heads.tolist()
+        numbers = [0 if heads[place] == place else number[heads[place]] for place in places]
+        yield parse.log_prob, numbers, [deprel(parse.deps[place]) for place in places]
 
 
 def deprel(label: str) -> str:
@@ -269,13 +286,13 @@ def deprel(label: str) -> str:
     return "root" if label.lower() == "root" else as_column(label)
 
 
-def _probabilities(details: ListedDetails, n_words: int) -> list[dict[str, str | None]]:
+def _probabilities(details: SentenceDetails, words: Sequence[Token]) -> list[dict[str, str | None]]:
     """Format the probabilities of each word's head and arcs as attributes for MISC."""
-    arcs: list[list[str]] = [[] for _ in range(n_words)]
-    for arc in details.arcs or ():
-        label = MISC_MARKS.sub(lambda mark: f"%{ord(mark[0]):02X}", deprel(arc.dep))
-        arcs[arc.token - 1].append(f"{arc.head}:{label}:{decimals(arc.prob)}")
-    unknown = [None] * n_words
+    arcs: list[list[str]] = [[] for _ in words]
+    for word, head, dep, prob in numbered_arcs(details, words):
+        label = MISC_MARKS.sub(lambda mark: f"%{ord(mark[0]):02X}", dep)
+        arcs[word - 1].append(f"{head}:{label}:{decimals(prob)}")
+    unknown = [None] * len(words)
     columns = (details.head_probs or unknown, details.arc_probs or unknown, arcs)
     return [
         {
@@ -288,7 +305,7 @@ def _probabilities(details: ListedDetails, n_words: int) -> list[dict[str, str |
     ]
 
 
-def _parse_comments(details: ListedDetails) -> list[str]:
+def _parse_comments(details: SentenceDetails, words: Sequence[Token]) -> list[str]:
     """Format what a sentence has besides its words' probabilities as comments."""
     values = {"log_prob": details.log_prob, "entropy": details.entropy}
     comments = [
@@ -296,9 +313,9 @@ def _parse_comments(details: ListedDetails) -> list[str]:
     ]
     if details.guideline_status is not None:
         comments.append(f"# guideline_status = {details.guideline_status}")
-    for i, parse in enumerate(details.parses or (), start=1):
-        arcs = (f"{head}:{deprel(dep)}" for head, dep in zip(parse.heads, parse.deps, strict=True))
-        comments.append(f"# parse_{i} = {decimals(parse.log_prob)} {' '.join(arcs)}")
+    for i, (log_prob, heads, deps) in enumerate(numbered_parses(details, words), start=1):
+        arcs = (f"{head}:{dep}" for head, dep in zip(heads, deps, strict=True))
+        comments.append(f"# parse_{i} = {decimals(log_prob)} {' '.join(arcs)}")
     return comments
 
 
@@ -319,8 +336,8 @@ def _write_conllu_sentence(doc: Doc, record: InputRecord, given: Sentence, n_bef
     heads, deps = _joined_tree(doc, record)
     # The probabilities of a sentence in parts are those of several trees.
     is_whole = len(list(doc.sents)) == 1
-    details = word_details(doc[:], words) if is_whole else ListedDetails()
-    probabilities = _probabilities(details, len(words))
+    details = sentence_details(doc[:], words) if is_whole else SentenceDetails()
+    probabilities = _probabilities(details, words)
     rows = [list(row) for row in given.rows]
     kept = [] if record.replace_tags else given.given_columns
     for i, place in enumerate(given.word_rows):
@@ -338,4 +355,4 @@ def _write_conllu_sentence(doc: Doc, record: InputRecord, given: Sentence, n_bef
         comments.append(f"# sent_id = {sent_id(record, n_before + 1)}")
     if given.comment("text") is None:
         comments.append(f"# text = {surface_text(given.rows)}")
-    return format_sentence(comments + _parse_comments(details), rows)
+    return format_sentence(comments + _parse_comments(details, words), rows)

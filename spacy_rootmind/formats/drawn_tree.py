@@ -23,9 +23,9 @@ from unicodedata import combining, east_asian_width
 
 from spacy.tokens import Doc, Span, Token
 
-from spacy_rootmind.formats.conllu import deprel, numbered_tree, word_details
+from spacy_rootmind.formats.conllu import numbered_arcs, numbered_parses, numbered_tree
 from spacy_rootmind.formats.conllu_sentence import as_column
-from spacy_rootmind.formats.parse_details import ListedDetails
+from spacy_rootmind.formats.parse_details import SentenceDetails, sentence_details
 from spacy_rootmind.formats.records import InputRecord, check_unchanged
 
 
@@ -165,13 +165,12 @@ def write_tree(doc: Doc, record: InputRecord, n_before: int) -> bytes:
 def _draw_sentence(sentence: Span, words: Sequence[Token]) -> str:
     """Draw a sentence: its text, its tree, the probability of the tree, and alternatives."""
     heads, deps = numbered_tree(sentence, words)
-    details = word_details(sentence, words)
+    details = sentence_details(sentence, words)
     lines = [printable(as_column(sentence.text)), ""]
     lines += _draw_words(words, heads, deps, _probabilities(details, words, heads, deps))
     if details.log_prob is not None:
         lines += ["", f"Probability of the tree: {percent(math.exp(details.log_prob))}"]
-    for log_prob, other_heads, labels in details.parses or ():
-        other_deps = [deprel(label) for label in labels]
+    for log_prob, other_heads, other_deps in numbered_parses(details, words):
         if (other_heads, other_deps) != (heads, deps):
             lines += ["", f"Alternative: {percent(math.exp(log_prob))}", ""]
             lines += _draw_words(words, other_heads, other_deps, [""] * len(words))
@@ -197,15 +196,14 @@ def _shown(token: Token) -> str:
 
 
 def _probabilities(
-    details: ListedDetails, words: Sequence[Token], heads: Sequence[int], deps: Sequence[str]
+    details: SentenceDetails, words: Sequence[Token], heads: Sequence[int], deps: Sequence[str]
 ) -> list[str]:
     """Format the probability of each word's arc, and the other probable arcs to it."""
     others: list[list[str]] = [[] for _ in words]
-    for arc in details.arcs or ():
-        place, label = arc.token - 1, deprel(arc.dep)
-        if (arc.head, label) != (heads[place], deps[place]):
-            head = f"{_shown(words[arc.head - 1])} " if arc.head else ""
-            others[place].append(f"{head}{label} {percent(arc.prob)}")
+    for word, head, label, prob in numbered_arcs(details, words):
+        if (head, label) != (heads[word - 1], deps[word - 1]):
+            shown = f"{_shown(words[head - 1])} " if head else ""
+            others[word - 1].append(f"{shown}{label} {percent(prob)}")
     numbers = details.arc_numbers(len(words), lambda prob: f"{percent(prob):>7}")
     return [
         f"{number}  or {', '.join(own)}" if own else number

@@ -16,7 +16,7 @@ from typing import Any
 from spacy.tokens import Doc, Span
 
 from spacy_rootmind.formats.lines import Line
-from spacy_rootmind.formats.parse_details import list_details, rounded
+from spacy_rootmind.formats.parse_details import rounded, sentence_details
 from spacy_rootmind.formats.records import (
     Failure,
     InputRecord,
@@ -213,7 +213,7 @@ def write_jsonl(doc: Doc, record: InputRecord, n_before: int) -> bytes:
 
 def _add_parse(data: dict[str, Any], number: int, sentence: Span) -> None:
     """Add probabilities, probable arcs and alternative parses of a sentence."""
-    details = list_details(sentence)
+    details = sentence_details(sentence, list(sentence))
     for key, value in (("log_prob", details.log_prob), ("entropy", details.entropy)):
         if value is not None:
             data["sents"][number][key] = rounded(value)
@@ -228,14 +228,13 @@ def _add_parse(data: dict[str, Any], number: int, sentence: Span) -> None:
         for token in tokens:
             token["arcs"] = []
         for arc in details.arcs:
-            head = sentence.start + arc.head
-            shown = {"head": head, "dep": arc.dep, "prob": rounded(arc.prob)}
-            tokens[arc.token]["arcs"].append(shown)
+            shown = {"head": arc.head.i, "dep": arc.dep, "prob": rounded(arc.prob)}
+            data["tokens"][arc.token.i]["arcs"].append(shown)
     if details.parses is not None:
         data["sents"][number]["parses"] = [
             {
                 "log_prob": rounded(parse.log_prob),
-                "heads": [sentence.start + head for head in parse.heads],
+                "heads": (parse.heads + sentence.start).tolist(),
                 "deps": parse.deps,
             }
             for parse in details.parses

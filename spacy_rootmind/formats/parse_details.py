@@ -1,49 +1,36 @@
-"""Parse details of a sentence as lists, for all writers."""
+"""The parse details of a sentence that still hold, read once for all writers."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from spacy.tokens import Span
+from spacy.tokens import Span, Token
 
-from spacy_rootmind.annotation.extensions import get_arc_prob, get_head_prob, warn_of_outdated
-from spacy_rootmind.annotation.records import OutdatedDetailsError, read_record
+from spacy_rootmind.annotation.extensions import (
+    Arc,
+    Parse,
+    get_arcs,
+    get_entropy,
+    get_guideline_status,
+    get_log_prob,
+    get_parses,
+    read_arc_prob,
+    read_head_prob,
+    read_if_current,
+)
 
 # Of numbers that are written.
 PROB_DIGITS = 6
 
 
-class ListedArc(NamedTuple):
-    """A labelled arc with its probability."""
-
-    token: int
-    head: int
-    dep: str
-    prob: float
-
-
-class ListedParse(NamedTuple):
-    """An alternative parse."""
-
-    log_prob: float
-    heads: list[int]
-    deps: list[str]
-
-
-class ListedDetails(NamedTuple):
+class SentenceDetails(NamedTuple):
     """Parse details that still hold; None for those that were not found, or no longer hold.
 
     Attributes
     ----------
-    head_probs : list of float or None
-        Probability of each token's head; None for a token with another head than was parsed.
-    arc_probs : list of float or None
-        Probability of each token's head and label together; None for a token with others.
-    guideline_status : str or None
-    log_prob, entropy : float
-        Log probability of the tree, and entropy of the distribution over trees, in nats.
-    arcs, parses : list
-        Tokens and heads are counted from 0 within the sentence, and the root is its own head;
-        after `over_words`, from 1, and the root's head is 0.
+    head_probs, arc_probs : list of float or None
+        As `token._.head_prob` and `token._.arc_prob`, of each token.
+    guideline_status, log_prob, entropy, arcs, parses
+        As the sentence's attributes.
     """
 
     head_probs: Sequence[float | None] | None = None
@@ -51,37 +38,8 @@ class ListedDetails(NamedTuple):
     guideline_status: str | None = None
     log_prob: float | None = None
     entropy: float | None = None
-    arcs: Sequence[ListedArc] | None = None
-    parses: Sequence[ListedParse] | None = None
-
-    def over_words(self, words: Sequence[int]) -> "ListedDetails":
-        """Leave out whitespace, and number words and heads as CoNLL-U does.
-
-        `words` are the places of the words among the tokens.
-        """
-        number = {place: i for i, place in enumerate(words, start=1)}
-
-        def head(token: int, head: int) -> int:
-            return 0 if head == token else number[head]
-
-        return self._replace(
-            head_probs=self.head_probs and [self.head_probs[i] for i in words],
-            arc_probs=self.arc_probs and [self.arc_probs[i] for i in words],
-            arcs=self.arcs
-            and [
-                arc._replace(token=number[arc.token], head=head(arc.token, arc.head))
-                for arc in self.arcs
-            ],
-            parses=self.parses
-            and [
-                ListedParse(
-                    parse.log_prob,
-                    [head(i, parse.heads[i]) for i in words],
-                    [parse.deps[i] for i in words],
-                )
-                for parse in self.parses
-            ],
-        )
+    arcs: Sequence[Arc] | None = None
+    parses: Sequence[Parse] | None = None
 
     def arc_numbers(self, n_tokens: int, form: Callable[[float], str]) -> list[str]:
         """Format the probability of each token's head and label together, or else that of its head.
@@ -96,57 +54,32 @@ class ListedDetails(NamedTuple):
         ]
 
 
-def list_details(sentence: Span) -> ListedDetails:
-    """List the parse details of a sentence; warn of those that no longer hold.
+def sentence_details(sentence: Span, tokens: Sequence[Token]) -> SentenceDetails:
+    """List the parse details of a sentence, with the probabilities of these of its tokens.
 
     Raises
     ------
     ValueError
         If they have another format or are damaged.
     """
-    try:
-        record = read_record(sentence)
-    except OutdatedDetailsError as error:
-        warn_of_outdated(error)
-        return ListedDetails()
-    if record is None:
-        return ListedDetails()
-    status = record.guideline_status
-    found = ListedDetails(guideline_status=None if status is None else status.status)
-    if (confidence := record.confidence) is not None:
-        probs: list[float | None] = list(confidence.head_probs.tolist())
-        tokens = list(sentence)
-        heads = [token.head.i - sentence.start for token in tokens]
-        changed = {i for i, parsed in enumerate(record.heads) if heads[i] != parsed}
-        for place in changed:
-            # None, with a warning.
-            probs[place] = get_head_prob(tokens[place])
-        of_labels = zip(tokens, record.labels or (), record.arc_probs or (), strict=False)
-        arc_probs = [
-            prob if i not in changed and token.dep_ == label else get_arc_prob(token)
-            for i, (token, label, prob) in enumerate(of_labels)
-        ]
-        found = found._replace(
-            head_probs=probs,
-            arc_probs=arc_probs or None,
-            log_prob=None if changed else float(confidence.log_prob),
-            entropy=float(confidence.entropy),
-        )
-    if (arcs := record.arcs) is not None:
-        columns = (c.tolist() for c in (arcs.dependents, arcs.heads, arcs.labels, arcs.probs))
-        found = found._replace(
-            arcs=[
-                ListedArc(token, head, arcs.label_names[label], prob)
-                for token, head, label, prob in zip(*columns, strict=True)
-            ]
-        )
-    if (alternatives := record.alternatives) is not None:
-        columns = (c.tolist() for c in (alternatives.log_probs, alternatives.heads))
-        names = ([alternatives.label_names[i] for i in row] for row in alternatives.labels.tolist())
-        found = found._replace(
-            parses=[ListedParse(*parse) for parse in zip(*columns, names, strict=True)]
-        )
-    return found
+    details = read_if_current(sentence)
+    if details is None:
+        return SentenceDetails()
+    head_probs = arc_probs = None
+    places = [(token, token.i - sentence.start) for token in tokens]
+    if details.confidence is not None:
+        head_probs = [read_head_prob(token, details, place) for token, place in places]
+    if details.label_confidence is not None:
+        arc_probs = [read_arc_prob(token, details, place) for token, place in places]
+    return SentenceDetails(
+        head_probs,
+        arc_probs,
+        get_guideline_status(sentence),
+        get_log_prob(sentence),
+        get_entropy(sentence),
+        get_arcs(sentence),
+        get_parses(sentence),
+    )
 
 
 def rounded(value: float) -> float:

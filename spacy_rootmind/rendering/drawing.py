@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from spacy.tokens import Span
 
 from spacy_rootmind.compat import get_doc_settings
-from spacy_rootmind.formats.parse_details import list_details
+from spacy_rootmind.formats.parse_details import sentence_details
 from spacy_rootmind.rendering.text import ELLIPSIS, isolate, shorten
 from spacy_rootmind.trees.conventions import MISSING
 
@@ -76,8 +76,8 @@ def draw_sentence(span: Span, options: Mapping[str, Any], max_alternatives: int)
     ValueError
         If a head lies outside the sentence.
     """
-    chosen, details = chosen_tree(span), list_details(span)
-    drawn = [Tree(tuple(parse.heads), tuple(parse.deps)) for parse in details.parses or ()]
+    chosen, details = chosen_tree(span), sentence_details(span, list(span))
+    drawn = [Tree(tuple(parse.heads.tolist()), tuple(parse.deps)) for parse in details.parses or ()]
     n_draws = Counter(drawn)
     log_probs = {
         tree: parse.log_prob for tree, parse in zip(drawn, details.parses or (), strict=True)
