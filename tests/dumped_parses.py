@@ -1,6 +1,6 @@
-"""Parses as plain numbers, so that those of other processes can be compared with one's own.
+"""Parses as plain numbers, to compare parses of several processes.
 
-`python dumped_parses.py PIPELINE CONLLU BATCH_SIZE` prints those of a treebank's sentences.
+`python dumped_parses.py PIPELINE CONLLU BATCH_SIZE` prints the parses of a treebank's sentences.
 """
 
 import json

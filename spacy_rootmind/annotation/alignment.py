@@ -53,8 +53,8 @@ def _head_pieces(alignment) -> NDArray[np.int64]:
 def gold_counterparts(example: Example, gold_heads: NDArray[np.int64]) -> NDArray[np.int64]:
     """Choose a gold token for each predicted one; MISSING where it covers none.
 
-    Of several with a head, it is the one with the fewest arcs to the root of its tree. The head of
-    the chosen token then has fewer, so that no cycle is made.
+    If several have a head, the one with the fewest arcs to the root of its tree is chosen. Its head
+    has fewer, so that no cycle is made.
     """
     x2y = example.alignment.x2y
     chosen = _first_counterparts(x2y)

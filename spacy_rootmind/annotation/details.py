@@ -237,13 +237,13 @@ class StoredDistribution:
 
 @dataclass(frozen=True, eq=False)
 class ParseDetails:
-    """What the parser was asked to find besides a sentence's tree; None or empty for the rest.
+    """Findings besides a sentence's tree; None or empty for those that the settings leave out.
 
     Attributes
     ----------
     confidence, label_confidence, start_confidence, arcs, alternatives, guideline_status
     distributions : tuple of StoredDistribution
-        Those of several teachers, where each has parsed the Doc.
+        One of each teacher that has parsed the Doc.
     tree : int array of shape (n,) or None
         Over tokens, the head of each when the sentence was parsed, which `confidence` is about.
     extents : int array of shape (n, 2) or None
@@ -311,7 +311,7 @@ class ParseDetails:
 def _probs_over_tokens(
     probs: NDArray[np.float32], words: NDArray[np.int64], n_tokens: int, of_space: float
 ) -> NDArray[np.float32]:
-    """Convert probabilities of words to those of tokens; `of_space` is that of whitespace."""
+    """Convert probabilities from words to tokens; whitespace has the probability `of_space`."""
     # Most sentences have no whitespace tokens.
     if len(words) == n_tokens:
         return probs
@@ -323,7 +323,7 @@ def _probs_over_tokens(
 def _arcs_over_tokens(
     arcs: ArcTable | StoredDistribution, words: NDArray[np.int64]
 ) -> dict[str, Any]:
-    """Convert the arcs of words to those of tokens, with the labels that they have."""
+    """Convert arcs from words to tokens, with the labels that they have."""
     dependents = words[arcs.dependents - 1]
     heads = np.where(arcs.heads == ROOT, dependents, words[np.maximum(arcs.heads, 1) - 1])
     labels, names = _renumber(arcs.labels, arcs.label_names)
@@ -338,7 +338,7 @@ def _arcs_over_tokens(
 def _labels_over_tokens(
     labels: NDArray[np.integer], words: NDArray[np.int64], n_tokens: int, of_space: int
 ) -> NDArray[np.integer]:
-    """Convert labels of words, (..., n), to those of tokens.
+    """Convert labels, (..., n), from words to tokens.
 
     Whitespace tokens get the label `of_space`, which stands for spaCy's unspecified relation; the
     first token of a sentence without words gets the root's.

@@ -219,7 +219,7 @@ def _with_root(heads: NDArray[np.int64]) -> NDArray[np.int64]:
 def on_cycles(heads: NDArray[np.int64]) -> list[int]:
     """List the words that are their own ancestors, of a sentence with a place for ROOT."""
     above = np.maximum(heads, 0)
-    # After so many steps up, only ROOT and words on cycles are left.
+    # After n steps up, only ROOT and words on cycles are left.
     for _ in range(len(heads).bit_length()):
         above = above[above]
     return sorted(set(above.tolist()) - {0})

@@ -97,8 +97,8 @@ def share_starts(
     log_odds : float array of shape (len(doc),)
         Log-odds that each token starts a sentence.
     stated : float array of shape (len(doc),)
-        Log-odds that the Doc states, 0 where it does not. Where it states that a token after the
-        first mark is a start, nothing is shared.
+        Log-odds that the Doc states, 0 where it does not. Nothing is shared if it states
+        that a token after the first mark is a start.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What a packed record of parse details has to look like, and the check of one.
+"""The schema of a packed record of parse details, and the check of one.
 
 A Doc may come from anyone, and `doc.user_data` takes anything. `records` calls the check whenever
 it reads a record, so that nothing behind it meets other types, shapes or values.

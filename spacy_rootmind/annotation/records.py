@@ -194,7 +194,7 @@ KINDS = {
     "guideline_status": GuidelineStatus,
     DISTRIBUTIONS: StoredDistribution,
 }
-# What is in the records that only some sentences of a parse have.
+# Parts of the records that only some sentences of a parse have.
 OF_SOME = {"format", "tree", "extents", "guideline_status"}
 
 

@@ -33,7 +33,7 @@ NEVER = -1e12
 OPENING, CLOSING, NEUTRAL = "opening", "closing", "neutral"
 # Besides closing brackets.
 CLOSING_MARKS = frozenset(".,;:!?\u2026\u3002\uff01\uff1f\u3001\uff0c\u0964\u06d4\u061f\u060c")
-# Of items, headings and quotations, alone or repeated; besides opening brackets.
+# Marks of items, headings and quotations, alone or repeated; besides opening brackets.
 BULLETS = frozenset("-*+#>\u2022\u2023\u25e6\u25aa\u25ab\u25cf\u25cb\u25a0\u25a1\u25ba\u2605")
 
 # Marks that make a line across the page, and how many of them at least: fewer are an item's mark, a
@@ -110,8 +110,8 @@ def sentences_of(doc: Doc) -> Sentences:
 def attach_spaces(heads: NDArray[np.int32], start: int) -> None:
     """Attach a sentence's whitespace tokens, in place: to the word before, or else to the first.
 
-    `heads` are those of a sentence that starts at token `start`, MISSING for whitespace. Without
-    any word, the first token becomes the root.
+    `heads` belong to a sentence that starts at token `start`, and are MISSING for whitespace.
+    Without any word, the first token becomes the root.
     """
     words = (heads != MISSING).nonzero()[0]
     spaces = (heads == MISSING).nonzero()[0]
@@ -164,10 +164,9 @@ def choose_starts(doc: Doc, log_odds: NDArray[np.floating], max_words: int) -> t
 def join_wordless(doc: Doc, log_odds: NDArray[np.floating]) -> NDArray[np.floating]:
     """Change log-odds so that each sentence has a letter or digit, if a neighbour can take it.
 
-    Boundaries that the Doc or the constraints state are kept, and so is a line across the page. Of
-    the marks between two sentences with words, those before the most plausible boundary go to the
-    first. The boundary is where most whitespace is, then where the fewest marks are on the wrong
-    side of it, then where it is most likely.
+    Boundaries that the Doc or the constraints state are kept, and so is a line across the page. The
+    marks between two sentences with words are divided at the most plausible boundary: where most
+    whitespace is, then where the fewest marks are on the wrong side, then where it is most likely.
 
     Parameters
     ----------

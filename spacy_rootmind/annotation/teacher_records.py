@@ -1,9 +1,9 @@
 """Tree distributions of teachers in Docs, and the training targets made from them.
 
-A distribution over trees is stored by its arc weights, not by its arc probabilities. The marginals
-of any weights are those of a distribution over trees with one root, whichever arcs were left out
-and however the weights were rounded. Rounded probabilities are not: where those of the arcs from
-ROOT do not sum to one, the cross entropy of tree distributions has no lower bound.
+A distribution over trees is stored by its arc weights, not by its arc probabilities. Any
+weights give the marginals of a distribution over trees with one root, whichever arcs were left out
+and however the weights were rounded. Rounded probabilities do not: if the arcs from ROOT do not sum
+to one, the cross entropy of tree distributions has no lower bound.
 """
 
 from collections.abc import Sequence

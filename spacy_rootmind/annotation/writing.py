@@ -109,7 +109,7 @@ def annotate(doc: Doc, parse: DocParse) -> None:
     hashes = {label: doc.vocab.strings.add(label) for label in set(parse.deps)}
     deps = np.array([hashes[label] for label in parse.deps], dtype=np.uint64)
     doc_trees.set_trees(doc, parse.heads, deps, parse.starts)
-    # Without new details, too: those of an earlier parse no longer hold.
+    # Even without new details: an earlier parse's no longer hold.
     store_records(doc, [_with_earlier_teachers(doc, *details) for details in parse.details])
 
 
@@ -118,7 +118,7 @@ def _with_earlier_teachers(
 ) -> tuple[int, int, ParseDetails]:
     """Join a sentence's new distribution to those that other teachers have left on the Doc.
 
-    One that the same teacher has left is replaced. Where these cannot be read, they are dropped
+    One that the same teacher has left is replaced. If these cannot be read, they are dropped
     like all else that an earlier parser has left, with a warning: a Doc is parsed whatever it
     carries.
     """

@@ -7,8 +7,8 @@ in their labels, "|", "," and "%" are percent-encoded. The comments `# parse_log
 `# parse_2 =` ... the alternative parses: the log probability, then HEAD:DEPREL of each word. The
 comment `# guideline_status =` is as `span._.guideline_status`.
 
-What is written passes level 2 of UD's validator if the pipeline has UD's parts of speech, features
-and labels, and what was given is valid.
+The output passes level 2 of UD's validator if the pipeline has UD's parts of speech, features and
+labels, and the input is valid.
 """
 
 import re
@@ -334,7 +334,7 @@ def _write_conllu_sentence(doc: Doc, record: InputRecord, given: Sentence, n_bef
     check_unchanged(doc, record)
     words = list(doc)
     heads, deps = _joined_tree(doc, record)
-    # The probabilities of a sentence in parts are those of several trees.
+    # The probabilities of a sentence in parts belong to several trees.
     is_whole = len(list(doc.sents)) == 1
     details = sentence_details(doc[:], words) if is_whole else SentenceDetails()
     probabilities = _probabilities(details, words)

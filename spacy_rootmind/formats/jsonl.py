@@ -1,8 +1,8 @@
 """JSONL: one object per line, {"text": ...} or {"tokens": [...]}, and Docs as `Doc.to_json` does.
 
 Tokens are strings, or lists of strings, one list per sentence. With text and tokens, the tokens are
-found in the text. Of a Doc written by `Doc.to_json`, text, tokens and sentences are read. Other
-fields are kept.
+found in the text. If `Doc.to_json` wrote it, its text, tokens and sentences are read. Other fields
+are kept.
 
 Written tokens have "head_prob", "arc_prob" and "arcs", and sentences "log_prob", "entropy",
 "guideline_status" and "parses". Heads are indices of tokens in the Doc, as in "tokens".

@@ -18,7 +18,7 @@ from spacy_rootmind.annotation.extensions import (
     read_if_current,
 )
 
-# Of numbers that are written.
+# Decimals of the numbers that are written.
 PROB_DIGITS = 6
 
 

@@ -73,7 +73,7 @@ class InputRecord:
     sentence : Sentence, optional
         The sentence of CoNLL-U; written again to CoNLL-U.
     replace_tags : bool
-        Whether lemmas, tags and features of the pipeline replace those of the sentence.
+        Whether lemmas, tags and features of the pipeline replace the sentence's own.
     arcs : list of Arc, optional
         Heads and labels of the sentence that parses have to have.
     is_in_lines : bool

@@ -45,7 +45,7 @@ class Format:
         Suffixes of files that have this format if none is given.
     reads, writes : str
         `Reader` and `Writer`, as MODULE:FUNCTION in this folder; "" if there is none, or if files
-        are read or written as a whole: those of Docs and of Parquet.
+        are read or written as a whole: Docs and Parquet.
     input_of, output_of : tuple of str
         Commands that offer it.
     in_blocks : bool

@@ -31,7 +31,7 @@ def doc(unsure):
 
 
 def known(doc):
-    """All that is known of a Doc's sentences, for comparison."""
+    """Everything that is known of a Doc's sentences, for comparison."""
     return [
         (
             [round(token._.head_prob, 6) for token in sentence],

@@ -90,7 +90,7 @@ def read_everything(doc):
             assert "The teacher" in str(error)  # noqa: PT017
             refused.add(name)
         except OutdatedDetailsError:
-            # Other numbers may be sound, as those of another sentence.
+            # Other numbers may be sound, as if from another sentence.
             assert name == "check_details"
     return refused
 
@@ -182,13 +182,13 @@ DAMAGE += [
     for part, kind in KINDS.items()
     for name in schema_of(kind)
 ]
-# The part of these that is parsed again and saved.
+# Only these are parsed again and saved.
 EVERY_THIRD = range(0, 20, 3)
 
 
 @pytest.mark.parametrize("number", range(len(DAMAGE)))
 def test_malformed_record_is_a_clear_error(parser, parsed, number):
-    """All that is read of the sentence is refused, and parsing again mends the Doc."""
+    """Everything read from the sentence is refused, and parsing again mends the Doc."""
     where, damage = DAMAGE[number]
     doc = with_record(parsed, damage(copy.deepcopy(first_record(parsed))))
     with pytest.raises(UnreadableDetailsError, match=rf"(The teacher.*)?{where}.*parse"):

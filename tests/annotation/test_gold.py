@@ -46,7 +46,7 @@ def tokens(text):
 @pytest.mark.parametrize(
     ("predicted", "gold", "heads", "deps", "expected_heads", "expected_deps"),
     [
-        # Pieces have the head and label of their token, and "cd" those of the one nearer the root.
+        # Pieces have the head and label of their token; "cd" has those nearer the root.
         (
             "a b1_b2 cd e",
             "a b1b2 c_d e",
@@ -203,7 +203,7 @@ def test_training_starts_prefer_those_on_the_doc(vocab):
     reference = Doc(vocab, words=words, heads=[1, 1, 3, 3], deps=["x", "ROOT", "y", "ROOT"])
     for starts, expected in (
         ([True, True, False, False], [0, 1, 4]),
-        # What is annotated in part keeps that; elsewhere sentences are the gold ones.
+        # Annotation in part is kept; elsewhere sentences are the gold ones.
         ([None, True, None, None], [0, 1, 2, 4]),
         (None, [0, 2, 4]),
     ):

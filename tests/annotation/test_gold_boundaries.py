@@ -1,4 +1,4 @@
-"""Where the sentences of reference Docs start: what is known, and what is trained on."""
+"""Sentence starts of reference Docs: the known ones, and the ones to train on."""
 
 import itertools
 import re
@@ -68,7 +68,7 @@ def tokens(text):
         ("a n n b", None, (0, 1, 3), [-1, -1, -1, 1]),
         ("a b n", None, (0, 2), [-1, 0, -1]),
         ("n n", None, (0, 1), [-1, -1]),
-        # Where only one side has whitespace.
+        # Only one side has whitespace.
         ("a n b n c", "a b c", (0, 1), [-1, -1, 1, -1, 0]),
         ("a b c", "a n b n c", (0, 1), [-1, 1, 0]),
         # Docs that say nothing.
@@ -78,7 +78,7 @@ def tokens(text):
     ],
 )
 def test_gold_boundaries(predicted, gold, starts, expected):
-    """Of the predicted tokens, -1 is unknown; a pair lists what may be."""
+    """A -1 is an unknown predicted token; a pair lists the possible values."""
     truths = truths_of(docs_of(predicted, gold, starts))
     for found, right in zip(truths, expected, strict=True):
         assert found in (right if isinstance(right, tuple) else (right,))
@@ -90,7 +90,7 @@ def test_gold_boundaries(predicted, gold, starts, expected):
         ("a b c d", [1, 1, 2, 2], "x ROOT ROOT x", [-1, 0, 1, 0]),
         # Crossing trees: the second sentence's root is not its first word.
         ("a b c d e", [0, 4, 4, 1, 4], "ROOT x x x ROOT", [-1, 1, 0, 0, 0]),
-        # Where heads are missing, as of "cat" and ".", spaCy starts sentences that are none.
+        # spaCy starts false sentences at tokens without a head, here "cat" and ".".
         (
             "She saw the cat .",
             [1, 1, 3, None, None],

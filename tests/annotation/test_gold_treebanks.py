@@ -114,7 +114,7 @@ def test_every_arc_is_learnt_where_tokens_are_only_split(tokenizer, references):
         if (np.asarray(example.alignment.x2y.lengths) <= 1).all()
     ]
     found = recalls([learnt(example) for example in examples])
-    # What training has no label for: the pieces of a root but one.
+    # Training has no label for the pieces of a root except one.
     found.pop("dep", None)
     assert found == dict.fromkeys(found, 1.0)
 

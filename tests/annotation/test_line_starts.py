@@ -61,7 +61,7 @@ $ |pip install it
 // |A comment in code
 #|include <stdio.h>
 """
-# The marks are not those of the word at the bar: it starts the sentence itself.
+# The marks do not belong to the word at the bar, which starts the sentence itself.
 NO_ITEMS = """
 ) |She came.
 ." |She came.

@@ -204,7 +204,7 @@ def test_a_record_is_read_once_however_many_tokens_ask(monkeypatch):
         assert [token._.head_prob for token in doc[:5]] == [0.5, 1.0, 0.25, 1.0, 1.0]
         assert doc[:5]._.parses
     assert len(checked) == 1
-    # What this process has parsed itself needs no check.
+    # Records that this process has made itself need no check.
     assert [token._.head_prob for token in stored_doc()[:5]]
     assert len(checked) == 1
 

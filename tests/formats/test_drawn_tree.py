@@ -38,7 +38,7 @@ def read_tree(drawing):
         if column < 0:
             heads.append(-1)
             continue
-        # Up and down the vertical line, as far as it goes: one word on it has its joint there.
+        # Up and down the vertical line to its ends: one word on it has its joint there.
         line = [word]
         for step, (end, start) in ((-1, (UP, DOWN)), (1, (DOWN, UP))):
             place = word

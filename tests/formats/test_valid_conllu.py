@@ -67,7 +67,7 @@ def test_text_becomes_valid_conllu(nlp):
 
 @pytest.mark.parametrize("paragraphs", [False, True], ids=["lines", "paragraphs"])
 def test_text_of_files_becomes_valid_conllu(paragraphs, web_pipeline, tmp_path):
-    """Of files in two folders, without line ends at their ends, and with probabilities."""
+    """The files are in two folders, without a last line end, and get probabilities."""
     contents = {"in a": "\n She saw\r\nhim.\r\n\r\nIt rained.", "in b": "\ufeffNo.\n\n\nYes. "}
     for folder, content in contents.items():
         (tmp_path / folder).mkdir()
@@ -84,7 +84,7 @@ def test_text_of_files_becomes_valid_conllu(paragraphs, web_pipeline, tmp_path):
 
 
 def test_given_words_become_valid_conllu(nlp):
-    """Of letters in two characters, with whitespace inside, and tagged so."""
+    """Words and tags have letters of two characters and whitespace inside."""
     words = ["The", "re\u0301e  x", "A\u030a\tb", "slept", "."]
     doc = nlp(Doc(nlp.vocab, words))
     doc[1].tag_ = "N\u0303 x"

@@ -244,7 +244,7 @@ def test_given_sentences_too_long_for_the_parser_are_parsed_in_parts(pipeline):
     assert len(joined) >= 2
     assert all(heads[i] == root and i + 1 > root for i in joined)
     assert is_tree(np.array([-1, *heads], dtype=np.int32))
-    # Probabilities are those of the parts' trees.
+    # Probabilities belong to the parts' trees.
     assert "HeadProb" in misc(short.words[0])
     assert not any("HeadProb" in misc(row) for row in long.words)
     # A given root is that of the sentence, whichever part it is in.
