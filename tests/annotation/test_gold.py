@@ -152,38 +152,44 @@ def test_gold_batch_numbers_rows_after_each_root(vocab):
     assert [[s.tolist() for s in doc] for doc in gold.sentences] == [[[0, 1], [2, 3, 4]]] * 2
 
 
-def test_gold_batch_drops_heads_outside_the_predicted_sentence(vocab):
-    words = ["a", "b", "c", "d"]
-    reference = Doc(vocab, words=words, heads=[1, 1, 1, 2], deps=["x", "ROOT", "y", "z"])
-    predicted = Doc(vocab, words=words, sent_starts=[True, False, True, False])
-    gold = GoldBatch.from_examples([Example(predicted, reference)], "ROOT")
-    assert gold.heads.tolist() == [MISSING, 2, 0, MISSING, MISSING, 4]
-
-
-def test_gold_batch_leaves_whitespace_out(vocab):
-    words = ["a", "\n", "b", " ", "c"]
-    reference = Doc(vocab, words=words, heads=[2, 0, 2, 2, 3], deps=["x", "", "ROOT", "", "y"])
-    gold = GoldBatch.from_examples([Example(Doc(vocab, words=words), reference)], "ROOT")
-    # c's gold head is whitespace, so it has none.
-    assert gold.heads.tolist() == [MISSING, 2, 0, MISSING]
-    assert [s.tolist() for s in gold.sentences[0]] == [[0, 2, 4]]
-
-
-def test_gold_batch_of_empty_docs_has_no_rows(vocab):
-    gold = GoldBatch.from_examples([Example(Doc(vocab), Doc(vocab))], "ROOT")
-    assert gold.heads.shape == (0,)
-    assert gold.sentences == [[]]
-
-
-def test_missing_head_with_a_label_is_no_root(vocab):
-    # spaCy stores "cat", whose head is unknown, as its own head, and starts a sentence there.
-    predicted = Doc(vocab, words=["She", "saw", "the", "cat", "."])
-    example = Example.from_dict(
-        predicted, {"heads": [1, 1, 3, None, 1], "deps": ["nsubj", "ROOT", "det", "obj", "punct"]}
+@pytest.mark.parametrize(
+    ("words", "annotation", "starts", "heads", "sentences"),
+    [
+        # Heads outside the predicted sentence are dropped.
+        (
+            "a b c d",
+            {"heads": [1, 1, 1, 2], "deps": ["x", "ROOT", "y", "z"]},
+            [True, False, True, False],
+            [MISSING, 2, 0, MISSING, MISSING, 4],
+            [[0, 1], [2, 3]],
+        ),
+        # Whitespace is left out; the head of "c" is whitespace, so it has none.
+        (
+            r"a \n b \s c",
+            {"heads": [2, 0, 2, 2, 3], "deps": ["x", "", "ROOT", "", "y"]},
+            None,
+            [MISSING, 2, 0, MISSING],
+            [[0, 2, 4]],
+        ),
+        # spaCy stores "cat", whose head is unknown, as its own head, and starts a sentence there.
+        (
+            "She saw the cat .",
+            {"heads": [1, 1, 3, None, 1], "deps": ["nsubj", "ROOT", "det", "obj", "punct"]},
+            None,
+            [MISSING, 2, 0, 4, MISSING, 2],
+            [[0, 1, 2, 3, 4]],
+        ),
+        ("", {}, None, [], []),
+    ],
+)
+def test_gold_batch_of_odd_docs(words, annotation, starts, heads, sentences, vocab):
+    words = [{r"\n": "\n", r"\s": " "}.get(word, word) for word in words.split()]
+    predicted = Doc(vocab, words=words, sent_starts=starts)
+    gold = GoldBatch.from_examples(
+        [Example(predicted, Doc(vocab, words=words, **annotation))], "ROOT"
     )
-    gold = GoldBatch.from_examples([example], "ROOT")
-    assert [[s.tolist() for s in doc] for doc in gold.sentences] == [[[0, 1, 2, 3, 4]]]
-    assert gold.heads.tolist() == [MISSING, 2, 0, 4, MISSING, 2]
+    assert gold.heads.tolist() == heads
+    assert [own.tolist() for own in gold.sentences[0]] == sentences
 
 
 def test_training_starts_skip_gold_sentences_without_counterpart(vocab):

@@ -166,20 +166,33 @@ def test_missing_heads_teach_no_false_boundary(rate, keep_labels, quickstart_doc
         assert n_known > 0.5 * n_starts
 
 
-def test_words_without_a_head_between_two_trees_are_cut_somewhere():
-    words = ["She", "slept", "A", "dog", "barked"]
-    example = example_of(
-        words,
-        words,
-        heads=[1, 1, None, 4, 4],
-        deps=["nsubj", "ROOT", "", "nsubj", "ROOT"],
-    )
-    assert truths_of(example) == [MISSING, 0, MISSING, MISSING, 0]
-    assert training_starts(example, "ROOT").tolist() == [0, 3, 5]
-    # Words without a head before the first tree are no sentence.
-    start = example_of(words[2:], words[2:], heads=[None, 2, 2], deps=["", "nsubj", "ROOT"])
-    assert truths_of(start) == [MISSING, MISSING, 0]
-    assert training_starts(start, "ROOT").tolist() == [0, 3]
+@pytest.mark.parametrize(
+    ("text", "heads", "deps", "truths", "starts"),
+    [
+        # Words without a head between two trees are cut somewhere.
+        (
+            "She slept A dog barked",
+            [1, 1, None, 4, 4],
+            ["nsubj", "ROOT", "", "nsubj", "ROOT"],
+            [-1, 0, -1, -1, 0],
+            [0, 3, 5],
+        ),
+        # Words without a head before the first tree are no sentence.
+        ("A dog barked", [None, 2, 2], ["", "nsubj", "ROOT"], [-1, -1, 0], [0, 3]),
+        # Whitespace without a head hides no boundary.
+        (
+            "She slept n Dogs n bark",
+            [1, 1, None, 5, None, 5],
+            ["nsubj", "ROOT", "", "nsubj", "", "ROOT"],
+            [-1, 0, -1, 1, -1, 0],
+            [0, 3, 6],
+        ),
+    ],
+)
+def test_words_without_a_head(text, heads, deps, truths, starts):
+    example = docs_of(text, heads=heads, deps=deps)
+    assert truths_of(example) == truths
+    assert training_starts(example, "ROOT").tolist() == starts
 
 
 def test_heads_set_by_hand_leave_open_where_sentences_start():
@@ -195,15 +208,6 @@ def test_boundaries_that_heads_did_not_make_are_known():
     doc = Doc(VOCAB, words=["a", "b", "c", "d"], sent_starts=starts_at(4, 0, 2))
     doc[3].dep_ = "ROOT"
     assert annotated_starts(doc, "ROOT").tolist() == [1, -1, 1, -1]
-
-
-def test_whitespace_without_a_head_hides_no_boundary():
-    words = ["She", "slept", "\n", "Dogs", " ", "bark"]
-    heads = [1, 1, None, 5, None, 5]
-    deps = ["nsubj", "ROOT", "", "nsubj", "", "ROOT"]
-    example = example_of(words, words, heads=heads, deps=deps)
-    assert truths_of(example) == [MISSING, 0, MISSING, 1, MISSING, 0]
-    assert training_starts(example, "ROOT").tolist() == [0, 3, 6]
 
 
 def test_gold_boundaries_of_other_annotation():
