@@ -155,32 +155,6 @@ def test_every_stored_record_has_its_format():
     assert packed["format"] == FORMAT
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda packed: {**packed, "format": FORMAT + 1},
-        lambda packed: {name: part for name, part in packed.items() if name != "format"},
-        lambda packed: {"head_probs": np.ones(5), "extents": packed["extents"]},
-        lambda packed: [1, 2],
-    ],
-    ids=["later", "none", "unversioned", "list"],
-)
-def test_other_formats_are_refused(change):
-    doc = stored_doc()
-    [(key, packed)] = doc.user_data.items()
-    doc.user_data[key] = change(packed)
-    register_extensions()
-    for read in (
-        lambda: read_record(doc[:5]),
-        lambda: doc[:5]._.parses,
-        lambda: doc[0]._.head_prob,
-    ):
-        with pytest.raises(
-            ValueError, match=rf"expected parse details of format {FORMAT}, found .* parse it again"
-        ):
-            read()
-
-
 def test_storing_again_replaces_all_records():
     doc = stored_doc()
     doc.user_data["mine"] = 1

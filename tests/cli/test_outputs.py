@@ -17,19 +17,9 @@ def write_text(doc, record, n_before):
     return f"{n_before}: {doc}\n".encode()
 
 
-def put(output, text, n_before=0):
-    output.write(output.prepare(text, InputRecord("in", 1, text=text), n_before))
-
-
 @pytest.fixture(scope="module")
 def nlp():
     return spacy.blank("xx")
-
-
-@pytest.fixture
-def small_parts(monkeypatch):
-    """Files of two Docs."""
-    monkeypatch.setattr(outputs, "PART_DOCS", 2)
 
 
 def put_docs(output, nlp, first, stop):
@@ -48,19 +38,6 @@ def numbers_in(docs):
     return [(doc.text, doc.user_data["number"]) for doc in docs]
 
 
-# --- one file ----------------------------------------------------------------------------------
-
-
-def test_file_has_its_name_once_it_is_complete(tmp_path):
-    output = FileOutput(write_text, tmp_path / "sub" / "out.txt")
-    output.start()
-    put(output, "a", 3)
-    assert os.listdir(output.path.parent) == ["out.txt.partial"]
-    complete(output)
-    assert output.path.read_text() == "3: a\n"
-    assert os.listdir(output.path.parent) == ["out.txt"]
-
-
 def make_output(folder, name, **options):
     if name == "out.txt":
         return FileOutput(write_text, folder / name, **options)
@@ -68,6 +45,16 @@ def make_output(folder, name, **options):
 
 
 every_kind = pytest.mark.parametrize("name", ["out.txt", "out", "out.spacy"])
+
+
+def test_file_has_its_name_once_it_is_complete(tmp_path):
+    output = make_output(tmp_path / "sub", "out.txt")
+    output.start()
+    output.write(output.prepare("a", InputRecord("in", 1, text="a"), 3))
+    assert os.listdir(output.path.parent) == ["out.txt.partial"]
+    complete(output)
+    assert output.path.read_text() == "3: a\n"
+    assert os.listdir(output.path.parent) == ["out.txt"]
 
 
 @every_kind
@@ -133,35 +120,35 @@ def test_output_of_another_kind_is_replaced(before, after, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["out", "out.spacy"])
-@pytest.mark.parametrize("n_docs", [0, 1, 2, 5])
-def test_docs_are_written_in_order(tmp_path, name, n_docs, nlp, small_parts):
+@pytest.mark.parametrize(
+    ("limit", "n_docs", "lengths"),
+    [
+        ({"PART_DOCS": 2}, 0, [0]),
+        ({"PART_DOCS": 2}, 1, [1]),
+        ({"PART_DOCS": 2}, 2, [2]),
+        ({"PART_DOCS": 2}, 5, [2, 2, 1]),
+        ({"PART_TOKENS": 7}, 7, [3, 3, 1]),
+    ],
+)
+def test_docs_are_written_in_order(tmp_path, name, limit, n_docs, lengths, nlp, monkeypatch):
+    for key, value in limit.items():
+        monkeypatch.setattr(outputs, key, value)
     output = DocsOutput(tmp_path / name)
     output.start()
     put_docs(output, nlp, 0, n_docs)
     complete(output)
     assert os.listdir(tmp_path) == [name]
+    paths = [output.path] if name == "out.spacy" else sorted(output.path.iterdir())
+    parts = [list(DocBin().from_disk(path).get_docs(nlp.vocab)) for path in paths]
     expected = [(f"Text {i}.", i) for i in range(n_docs)]
+    assert numbers_in(doc for part in parts for doc in part) == expected
     if name == "out":
-        parts = sorted(output.path.iterdir())
-        assert [path.name for path in parts] == [
-            f"part-{i + 1:05d}.spacy" for i in range(max(1, -(-n_docs // 2)))
+        assert [path.name for path in paths] == [
+            f"part-{i:05d}.spacy" for i in range(1, len(lengths) + 1)
         ]
-        docs = [doc for path in parts for doc in DocBin().from_disk(path).get_docs(nlp.vocab)]
-    else:
-        docs = DocBin().from_disk(output.path).get_docs(nlp.vocab)
-    assert numbers_in(docs) == expected
+        assert list(map(len, parts)) == lengths
     examples = list(Corpus(output.path)(nlp))
     assert [example.reference.text for example in examples] == [text for text, _ in expected]
-
-
-def test_part_is_bounded_in_tokens(tmp_path, monkeypatch, nlp):
-    monkeypatch.setattr(outputs, "PART_TOKENS", 7)
-    output = DocsOutput(tmp_path / "out")
-    output.start()
-    put_docs(output, nlp, 0, 7)
-    complete(output)
-    lengths = [len(DocBin().from_disk(path)) for path in sorted(output.path.iterdir())]
-    assert lengths == [3, 3, 1]
 
 
 def test_doc_that_cannot_be_packed_leaves_the_others_in_order(tmp_path, nlp):
