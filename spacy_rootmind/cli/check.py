@@ -65,11 +65,6 @@ KINDS = {
         "Docs of one sentence each, from which no parser learns where sentences start; convert "
         "with several sentences per Doc (`spacy convert -n 10`), and leave gold_preproc off",
     ),
-    "multiword_tokens": (
-        WARNING,
-        "multiword tokens, which the tokenizer does not split; training lacks the heads of their "
-        "words without gold tokens (gold_preproc) or `spacy convert --merge-subtokens`",
-    ),
     "lost_heads": (
         WARNING,
         "gold heads that are lost, because the tokenizer merges what the treebank splits, as in "
@@ -99,7 +94,6 @@ class GoldSentence:
     labels: list[str]
     source: str
     numbers: list[int]
-    n_multiword: int = 0
 
     def place(self, word: int) -> str:
         """Return the place of a word, counted from 0, for messages."""
@@ -135,7 +129,6 @@ def _gold_sentence(file: str, source: conllu.Sentence) -> GoldSentence:
         ["" if row[conllu.DEPREL] == conllu.EMPTY else row[conllu.DEPREL] for row in words],
         f"{file}:",
         [source.line_of(word) for word in range(len(words))],
-        sum("-" in row[conllu.ID] for row in source.rows),
     )
 
 
@@ -198,12 +191,14 @@ class Problem:
 
 @dataclass
 class Findings:
-    """Counts and problems of a treebank. Words are tokens other than whitespace.
+    """Counts and problems of a treebank, whose words are tokens other than whitespace.
 
     Attributes
     ----------
     root_label : str
         The root's label, as training chooses it.
+    n_docs : int
+        Number of Docs that have words.
     n_trees : int
         Number of sentences with one root in which each word has a head.
     longest : (int, str)
@@ -213,7 +208,6 @@ class Findings:
     name: str
     root_label: str
     n_docs: int = 0
-    n_docs_of_several: int = 0
     n_sentences: int = 0
     n_words: int = 0
     n_without_head: int = 0
@@ -242,8 +236,6 @@ class Findings:
         self.n_words += n_words
         self.longest = max(self.longest, (n_words, start), key=lambda one: one[0])
         self.labels.update(filter(None, sentence.labels))
-        if sentence.n_multiword:
-            self.add("multiword_tokens", start, sentence.n_multiword)
         if max_length is not None and n_words > max_length:
             self.add("long_sentence", f"{start}: {n_words} words")
         self._check_labels(sentence)
@@ -297,8 +289,7 @@ def check_treebank(
         if isinstance(doc, Failure):
             findings.add("unreadable", str(doc))
         else:
-            findings.n_docs += 1
-            findings.n_docs_of_several += len(doc) > 1
+            findings.n_docs += bool(doc)
     for sentence in sentences:
         findings.add_sentence(sentence, max_sentence_length)
     if not findings.n_words:
@@ -321,7 +312,7 @@ def compare(found: Sequence[Findings], *, boundaries: bool | None = None) -> Non
         for label in sorted(other.labels.keys() - training.labels.keys()):
             other.add("new_label", f"{label}: {other.labels[label]}")
     learns = training.name.endswith(".spacy") if boundaries is None else boundaries
-    if learns and training.n_docs > 1 and not training.n_docs_of_several:
+    if learns and training.n_docs == training.n_sentences > 1:
         training.add("single_sentences", training.name, training.n_docs)
 
 
@@ -386,7 +377,6 @@ def _show(printer: Printer, findings: Findings) -> None:
     printer.divider(findings.name)
     rows = [
         ("Docs", _count(findings.n_docs)),
-        ("  with several sentences", _count(findings.n_docs_of_several)),
         ("Sentences", _count(findings.n_sentences)),
         ("  longest", "{} words: {}".format(*findings.longest)),
         ("Words", _count(findings.n_words)),

@@ -9,15 +9,12 @@ import signal
 import subprocess
 import sys
 import tracemalloc
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import spacy
 import typer
 from commandline import parse_options, run_module
-from dumped_parses import PROB_BOUND
-from spacy.tokens import DocBin
 
 from spacy_rootmind.cli.app import app
 from spacy_rootmind.cli.errors import CommandError
@@ -82,24 +79,22 @@ def sentences_in(path):
     return found
 
 
-def contents(path):
-    """All files of an output, by name."""
-    if path.is_file():
-        return {path.name: path.read_bytes()}
-    return {file.name: file.read_bytes() for file in path.iterdir()}
-
-
 # --- formats -----------------------------------------------------------------------------------
 
 
-def test_text_to_conllu_on_stdout(pipeline, run):
-    result = run("parse", pipeline, "-", input=b"The cat slept.\n\nIt rained.\n")
+@pytest.mark.parametrize(
+    ("options", "lines", "texts", "report"),
+    [
+        ([], b"The cat.\n\nIt rained.\n", ["The cat.", "It rained."], b"2 texts, 2 sentences, 6 w"),
+        ([], b"It rained.\n", ["It rained."], b"1 text, 1 sentence, 3 words"),
+        (["-p"], b"The cat\nslept.\n\nIt rained.\n", ["The cat\nslept.", "It rained."], b"2 texts"),
+    ],
+)
+def test_standard_input_to_standard_output(pipeline, run, options, lines, texts, report):
+    result = run("parse", pipeline, "-", "--to", "jsonl", *options, input=lines)
     assert result.returncode == 0, result.stderr
-    found = sentences_in(result.stdout)
-    assert [s.comment("text") for s in found] == ["The cat slept.", "It rained."]
-    assert b"2 texts, 2 sentences, 7 words" in result.stderr
-    result = run("parse", pipeline, "-", input=b"It rained.\n")
-    assert b"1 text, 1 sentence, 3 words" in result.stderr
+    assert [json.loads(line)["text"] for line in result.stdout.splitlines()] == texts
+    assert report in result.stderr
 
 
 def test_several_files_of_several_formats(pipeline, tmp_path, dev_conllu):
@@ -140,40 +135,6 @@ def test_alternatives_are_those_of_the_option(pipeline, tmp_path, name):
     assert n_different == 10 if name != "sample" else n_different > 1
 
 
-def test_labelled_alternatives_begin_with_the_parse(pipeline, tmp_path):
-    (tmp_path / "a.txt").write_text("The cat that slept saw a dog.\n", encoding="utf8")
-    options = parse_options(
-        *(pipeline, [str(tmp_path / "a.txt")], str(tmp_path / "a.conllu")),
-        **{"alternatives": "kbest", "k": 10, "labelled": True},
-        # Where heads are clear, the ten best labelled trees share some of their trees.
-        overrides={"components.root_mst.temperature": 0.1},
-    )
-    assert parse(options) == 0
-    [sentence] = sentences_in(tmp_path / "a.conllu")
-    found = [sentence.comment(f"parse_{i}").split(" ", 1) for i in range(1, 11)]
-    probs, trees = zip(*found, strict=True)
-    assert trees[0] == " ".join(f"{row[6]}:{row[7]}" for row in sentence.words)
-    assert [*map(float, probs)] == sorted(map(float, probs), reverse=True)
-    assert len({tuple(re.findall(r"(\d+):", tree)) for tree in trees}) < len(set(trees)) == 10
-
-
-def test_arcs_are_those_that_are_probable_enough(pipeline, tmp_path):
-    (tmp_path / "a.txt").write_text("The cat that slept saw a dog.\n", encoding="utf8")
-
-    def arcs(name, least):
-        output = str(tmp_path / name)
-        options = parse_options(str(pipeline), [str(tmp_path / "a.txt")], output, arcs=least)
-        assert parse(options) == 0
-        [doc] = DocBin().from_disk(output).get_docs(spacy.blank("xx").vocab)
-        return {(arc.token.i, arc.head.i, arc.dep): arc.prob for arc in doc[:]._.arcs}
-
-    every = arcs("a.spacy", 0.01)
-    # Labels of fewer arcs round differently, so the threshold is far from all probabilities.
-    low, high = max(pairwise(sorted(every.values())), key=lambda pair: pair[1] - pair[0])
-    probable = {arc: prob for arc, prob in every.items() if prob >= high}
-    assert arcs("b.spacy", (low + high) / 2) == pytest.approx(probable, abs=PROB_BOUND)
-
-
 def test_settings_of_the_pipeline_can_be_changed(pipeline, tmp_path, run):
     write_texts(tmp_path / "a.txt", 1)
     outputs = {}
@@ -187,14 +148,6 @@ def test_settings_of_the_pipeline_can_be_changed(pipeline, tmp_path, run):
         [sentence] = sentences_in(result.stdout)
         outputs[temperature] = float(sentence.comment("parse_entropy"))
     assert outputs["5"] > outputs["1"]
-
-
-def test_paragraphs(pipeline, tmp_path, run):
-    result = run(
-        "parse", pipeline, "-", "-p", "--to", "jsonl", input=b"The cat\nslept.\n\nIt rained.\n"
-    )
-    texts = [json.loads(line)["text"] for line in result.stdout.splitlines()]
-    assert texts == ["The cat\nslept.", "It rained."]
 
 
 def test_given_texts_are_drawn(pipeline, run):
@@ -237,13 +190,6 @@ def test_files_can_be_drawn(pipeline, tmp_path, run):
         assert text.count("─ ") == 14
         assert len(re.findall("^──", text, flags=re.MULTILINE)) == 2
     assert drawn["all"].count(" or ") >= 1
-
-
-def test_text_that_is_not_utf8_is_reported(pipeline, run):
-    result = run("parse", pipeline, "--text", "It rained.", "--text", os.fsdecode(b"It r\xe4ined."))
-    assert result.returncode == 1
-    assert b"It rained." in result.stdout
-    assert b"--text:2: expected UTF-8, found byte 0xe4 at 5" in result.stderr
 
 
 def test_nothing_to_parse(pipeline, tmp_path, capsys):
@@ -310,149 +256,101 @@ def test_strict_stops_at_the_first_bad_record(pipeline, tmp_path, capsys):
     assert len(sentences_in(output)) == 3
 
 
-def options_for(folder, tmp_path, **settings):
-    source = write_texts(tmp_path / "a.txt", 3)
-    return parse_options(
-        **{
-            "pipeline": str(folder),
-            "inputs": [str(source)],
-            "output": str(tmp_path / "out.conllu"),
-            **settings,
-        }
-    )
-
-
-@pytest.mark.parametrize(
-    ("settings", "reason"),
-    [
-        ({"pipeline": "no_such_pipeline"}, "Cannot load no_such_pipeline"),
-        ({"overrides": {"components.root_mst.no_such": 1}}, "Cannot load"),
-        ({"overrides": {"components.root_mst.temperature": -1}}, "Cannot load"),
-        ({"inputs": ["no_such_file.txt"]}, "not found: no_such_file.txt"),
-        ({"inputs": ["-", "-"]}, "at most once"),
-        ({"output": "out.xyz"}, "Cannot tell the format of out.xyz"),
-        ({"output": "-", "to_format": "spacy"}, "Cannot write Docs to a stream"),
-        ({"output": "-", "force": True}, "Cannot use --force with a stream"),
-        ({"code": "no_such_file.py"}, "Cannot import"),
-        ({"gpu_id": 99}, "Cannot use GPU 99"),
-        ({"arcs": 0.0}, "Cannot use --arcs"),
-        ({"arcs": 1.5}, "Cannot use --arcs"),
-        *(
-            pytest.param(settings, reason, marks=posix_only)
-            for settings, reason in [
-                ({"output": "x" * 300 + ".conllu"}, "Cannot write x+.conllu: File name too long"),
-                ({"output": "x" * 300, "to_format": "spacy"}, "Cannot write x+: File name too"),
-                # The name itself is allowed, but not that of the unfinished output.
-                ({"output": "x" * 240 + ".conllu"}, "Cannot write x+.conllu: File name too long"),
-                ({"output": "x/" * 3000 + "y.jsonl"}, "Cannot write .*: File name too long"),
-                ({"inputs": ["x" * 300 + ".txt"]}, "Cannot read the input: cannot read x+.txt: F"),
-            ]
-        ),
-    ],
-)
-def test_errors_come_before_anything_is_written(settings, reason, pipeline, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(CommandError, match=reason):
-        parse(options_for(pipeline, tmp_path, **settings))
-    assert os.listdir(tmp_path) == ["a.txt"]
-
-
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        ("components.root_mst.no_such", "root_mst.no_such: unexpected argument"),
-        ("components.root_mst.model.no_such", "root_mst.model.no_such: unexpected argument"),
-        ("components.no_such.temperature", "components.no_such.temperature: not a section value"),
-        ("nlp.batch_size", "batch_size: Input should be a valid integer"),
-    ],
-)
-def test_wrong_setting_is_named_in_one_line(setting, message, pipeline, tmp_path):
-    with pytest.raises(CommandError) as caught:
-        parse(options_for(pipeline, tmp_path, overrides={setting: "x"}))
-    assert f"Cannot load {pipeline}: {message}" in caught.value.title
-    assert "\n" not in caught.value.title
-    assert "qrnn_width" not in caught.value.title
-    assert caught.value.text == ""
-
-
-def test_pipeline_without_the_parser_raises(tmp_path):
+@pytest.fixture(scope="module")
+def other(tmp_path_factory):
+    """A pipeline without the parser."""
     nlp = spacy.blank("xx")
     nlp.add_pipe("sentencizer")
-    nlp.to_disk(tmp_path / "model")
-    with pytest.raises(CommandError, match="no component root_mst") as caught:
-        parse(options_for(tmp_path / "model", tmp_path))
-    assert "sentencizer" in caught.value.text
+    nlp.to_disk(tmp_path_factory.mktemp("other") / "model")
+    return tmp_path_factory.getbasetemp() / "other0" / "model"
 
 
-def test_input_is_not_overwritten(pipeline, tmp_path):
-    source = tmp_path / "a.conllu"
-    source.write_text("x")
-    options = options_for(pipeline, tmp_path, inputs=[str(source)], output=str(source), force=True)
-    with pytest.raises(CommandError, match="both input and output"):
-        parse(options)
-    assert source.read_text() == "x"
-
-
-TEXT = ["--text", "It rained."]
-WITH_FILES = "expected --from and --paragraphs with files"
-BULK = ["bulk", "model", "a.txt", "--output", "out"]
+PARSE, BULK, TEXT = "parse {pipeline} ", "bulk model a.txt --output out ", "--text It_rained. "
+SET = "parse {pipeline} a.txt -o out.conllu --set "
+NO_EFFECT = "parse model "
+LONG = "x" * 300
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["parse"], 2, ""),
-        (["parse", "model"], 2, "expected files to parse or --text, received neither"),
-        (["parse", "model", "a.txt", *TEXT], 2, "files to parse or --text, received both"),
-        (["parse", "model", *TEXT, "-p"], 2, WITH_FILES),
-        (["parse", "model", *TEXT, "-f", "jsonl"], 2, WITH_FILES),
-        (["parse", "model", "-", "--no-such-option"], 2, "--no-such-option"),
-        (["parse", "model", "-", "--alternatives", "best"], 2, "'best' is not one of kbest"),
-        (["parse", "model", "-", "-k", "0"], 2, "Invalid value for '-k'"),
-        (["parse", "model", "-", "--max-word-length", "0"], 2, "'--max-word-length'"),
-        (["parse", "model", "-", "-k", "3"], 2, "expected --alternatives, such as kbest, with -k"),
+        ("parse", 2, ""),
+        ("parse model", 2, "expected files to parse or --text, received neither"),
+        ("parse model a.txt " + TEXT, 2, "files to parse or --text, received both"),
+        ("parse model -p " + TEXT, 2, "expected --from and --paragraphs with files"),
+        ("parse model -f jsonl " + TEXT, 2, "expected --from and --paragraphs with files"),
+        ("parse model - --no-such-option", 2, "--no-such-option"),
+        ("parse model - --alternatives best", 2, "'best' is not one of kbest"),
+        ("parse model - -k 0", 2, "Invalid value for '-k'"),
+        ("parse model - --max-word-length 0", 2, "'--max-word-length'"),
         # Also with its default value.
-        (["parse", "model", "-", "-k", "5"], 2, "expected --alternatives, such as kbest, with -k"),
-        (["parse", "model", "-", "--labelled"], 2, "such as kbest, with --labelled"),
-        (["parse", "model", "-", "--seed", "1"], 2, "expected --alternatives sample or sample-w"),
-        (["parse", "model", "-", "-a", "kbest", "--seed", "0"], 2, "--alternatives sample or"),
-        (["parse", "model", "-", "--progress", "-q"], 2, "one of --progress and --quiet, received"),
-        ([*BULK, "-k", "3"], 2, "expected --alternatives, such as kbest, with -k"),
-        ([*BULK, "--progress", "-q"], 2, "one of --progress and --quiet, received both"),
-        ([*BULK, "--scheduler", "tcp://x:1", "-n", "2"], 2, "--n-workers without --scheduler"),
-        (["parse", "model", "-", "--set", "confidence=true"], 1, "confidence=true"),
-        (["parse", "model", "-", "--set", f"components.x={'[' * 50_000}"], 1, ""),
-        (["parse", "no_such_model", "-"], 1, "Cannot load no_such_model"),
-        (["parse", "x" * 300, "-"], 1, "Cannot load x"),
-        (["parse", "model", "-", "--output", "x" * 300], 1, "x"),
-        (["parse", "model", "-", "--code", "x" * 300], 1, "Cannot import"),
-        (["check", "x" * 300 + ".conllu"], 1, "x.conllu"),
-        (["init-config", "x" * 300 + ".cfg"], 1, "x.cfg"),
+        ("parse model - -k 5", 2, "expected --alternatives, such as kbest, with -k"),
+        ("parse model - --labelled", 2, "such as kbest, with --labelled"),
+        ("parse model - --seed 1", 2, "expected --alternatives sample or sample-w"),
+        ("parse model - -a kbest --seed 0", 2, "--alternatives sample or"),
+        ("parse model - --progress -q", 2, "one of --progress and --quiet, received"),
+        (BULK + "-k 3", 2, "expected --alternatives, such as kbest, with -k"),
+        (BULK + "--progress -q", 2, "one of --progress and --quiet, received both"),
+        (BULK + "--scheduler tcp://x:1 -n 2", 2, "--n-workers without --scheduler"),
+        (BULK + "-n 0", 1, "Expected --n-workers to be positive or -1, received 0"),
+        # What the pipeline and its settings are.
+        ("parse no_such_model -", 1, "Cannot load no_such_model"),
+        (f"parse {LONG} -", 1, "Cannot load x"),
+        ("parse {other} a.txt", 1, "no component root_mst"),
+        (SET + "confidence=true", 1, "confidence=true"),
+        (SET + f"components.x={'[' * 50_000}", 1, "brackets that are nested less deeply"),
+        (SET + "components.root_mst.temperature=-1", 1, "Cannot load {pipeline} [root_mst]"),
+        (SET + "components.root_mst.x=1", 1, "{pipeline}: root_mst.x: unexpected argument"),
+        (SET + "components.root_mst.model.x=1", 1, ": root_mst.model.x: unexpected argument"),
+        (SET + "components.x.temperature=1", 1, "components.x.temperature: not a section value"),
+        (SET + "nlp.batch_size=x", 1, "batch_size: Input should be a valid integer"),
+        ("parse model - --code no_such_file.py", 1, "Cannot import"),
+        (f"parse model - --code {LONG}", 1, "Cannot import"),
+        (PARSE + "a.txt --gpu-id 99", 1, "Cannot use GPU 99"),
+        (PARSE + "a.txt --arcs 0", 1, "Cannot use --arcs"),
+        (PARSE + "a.txt --arcs 1.5", 1, "Cannot use --arcs"),
+        # Files.
+        (PARSE + "no_such_file.txt", 1, "not found: no_such_file.txt"),
+        (PARSE + "- -", 1, "at most once"),
+        (PARSE + "a.txt -o out.xyz", 1, "Cannot tell the format of out.xyz"),
+        (PARSE + "a.txt --to spacy", 1, "Cannot write Docs to a stream"),
+        (PARSE + "a.txt --force", 1, "Cannot use --force with a stream"),
+        (PARSE + "a.conllu -F -o a.conllu", 1, "a.conllu is both input and output"),
+        (PARSE + f"a.txt -o {LONG}.conllu", 1, "x.conllu: File name too long"),
+        (PARSE + f"a.txt --to spacy -o {LONG}", 1, "Cannot write x"),
+        # The name itself is allowed, but not that of the unfinished output.
+        (PARSE + f"a.txt -o {'x' * 240}.conllu", 1, "x.conllu: File name too long"),
+        (PARSE + f"a.txt -o {'x/' * 3000}y.jsonl", 1, "File name too long"),
+        (PARSE + f"{LONG}.txt", 1, "Cannot read the input: cannot read x"),
+        (f"check {LONG}.conllu", 1, "x.conllu"),
+        (f"init-config {LONG}.cfg", 1, "x.cfg"),
         # Options without effect on the files, before the pipeline is loaded.
-        (["parse", "model", "a.conllu", "-p"], 1, "Cannot use --paragraphs with files of conllu"),
-        (["parse", "model", "a.jsonl", "-p"], 1, "Cannot use --paragraphs with files of jsonl"),
-        (["parse", "model", "a.txt", "-p", "-f", "conllu"], 1, "--paragraphs with files of conllu"),
-        (["parse", "model", "a.conllu", "--max-word-length", "9"], 1, "--max-word-length with f"),
-        (["parse", "model", "a.txt", "--replace-tags"], 1, "Cannot use --replace-tags with files"),
-        (["parse", "model", "a.txt", "--keep-heads"], 1, "Cannot use --keep-heads with files of"),
-        (["parse", "model", "a.jsonl", "--sentences", "lines"], 1, "Cannot use --sentences with f"),
-        (["parse", "model", "a.md", "--sentences", "lines"], 1, "Cannot load model"),
-        (["parse", "model", "a.txt", "--sentences", "words"], 2, "'words' is not one of lines"),
-        (["parse", "model", "a.txt", "--force"], 1, "Cannot use --force with a stream"),
-        (["parse", "model", *TEXT, "--progress"], 1, "Cannot use --progress with --text"),
+        (NO_EFFECT + "a.conllu -p", 1, "Cannot use --paragraphs with files of conllu"),
+        (NO_EFFECT + "a.jsonl -p", 1, "Cannot use --paragraphs with files of jsonl"),
+        (NO_EFFECT + "a.txt -p -f conllu", 1, "--paragraphs with files of conllu"),
+        (NO_EFFECT + "a.conllu --max-word-length 9", 1, "--max-word-length with f"),
+        (NO_EFFECT + "a.txt --replace-tags", 1, "Cannot use --replace-tags with files"),
+        (NO_EFFECT + "a.txt --keep-heads", 1, "Cannot use --keep-heads with files of"),
+        (NO_EFFECT + "a.jsonl --sentences lines", 1, "Cannot use --sentences with f"),
+        (NO_EFFECT + "a.md --sentences lines", 1, "Cannot load model"),
+        (NO_EFFECT + "a.txt --sentences words", 2, "'words' is not one of lines"),
+        (NO_EFFECT + TEXT + "--progress", 1, "Cannot use --progress with --text"),
     ],
+    ids=lambda each: each[:60] if isinstance(each, str) else None,
 )
-def test_wrong_arguments_have_an_exit_code_and_a_message(
-    arguments, code, message, run, tmp_path, monkeypatch
+def test_errors_come_before_anything_is_written(
+    arguments, code, message, pipeline, other, run, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
     for suffix in ("txt", "md", "jsonl", "conllu"):
         (tmp_path / f"a.{suffix}").write_text("It rained.\n", encoding="utf8")
-    result = run(*arguments)
+    result = run(*(each.format(pipeline=pipeline, other=other) for each in arguments.split()))
     assert result.returncode == code
     # Without a command's arguments, its help.
     assert result.stdout == b"" or not message
-    assert message in " ".join(result.stderr.decode().split())
+    assert message.format(pipeline=pipeline) in " ".join(result.stderr.decode().split())
+    assert sorted(os.listdir(tmp_path)) == ["a.conllu", "a.jsonl", "a.md", "a.txt"]
+    assert (tmp_path / "a.conllu").read_text() == "It rained.\n"
 
 
 def test_options_with_an_effect_are_taken(pipeline, run, tmp_path):
@@ -521,16 +419,6 @@ def test_long_runs_are_cut_and_told_of(pipeline, tmp_path, capsys):
             f"{source}:{line}: tokenized {size} characters without whitespace, from character"
         )
         assert f"{expected} {place}, in pieces; --max-word-length sets which" in warnings
-
-
-def test_limit_is_an_option(pipeline, tmp_path, run):
-    source, target = tmp_path / "in.txt", tmp_path / "out.conllu"
-    source.write_text("abcdef gh\n", encoding="utf8")
-    done = run("parse", pipeline, source, "-o", target, "--max-word-length", "4")
-    assert done.returncode == 0
-    assert "tokenized 6 characters" in str(done.stderr)
-    words = [line.split("\t")[1] for line in target.read_text().splitlines() if line[:1].isdigit()]
-    assert words == ["abcd", "ef", "gh"]
 
 
 # --- memory ------------------------------------------------------------------------------------
