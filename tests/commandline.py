@@ -83,12 +83,8 @@ class Server:
         )
         atexit.register(self._process.communicate)
 
-    def start(self, module, *arguments, cwd, signal=None, input=b"", **environment):
-        """Start `python -m` in a process of its own; one at a time.
-
-        `input` is what it reads from stdin. `signal` is a dict of the number of a signal to send,
-        the delay in seconds, and whether all of the process's group gets it.
-        """
+    def start(self, module, *arguments, cwd, input=b"", **environment):
+        """Start `python -m` in a process of its own, with this stdin; one at a time."""
         self._folder = TemporaryDirectory()
         self._outputs = {name: Path(self._folder.name, name) for name in ("stdout", "stderr")}
         for path in self._outputs.values():
@@ -102,7 +98,6 @@ class Server:
             "environment": {**os.environ, **environment},
             "stdin": str(given),
             **{name: str(path) for name, path in self._outputs.items()},
-            **({"signal": signal} if signal else {}),
         }
         self._arguments = command["arguments"]
         self._process.stdin.write(json.dumps(command) + "\n")

@@ -4,8 +4,7 @@ A fork takes a tenth of a second, an interpreter that imports spaCy more than a 
 imports the package by itself is tested in `test_registry.py`.
 
 Commands come from stdin, one JSON object per line, and their exit codes go to stdout. The arguments
-are further modules to import. A command with `signal` and `delay` is a process group of its own,
-and gets the signal after so many seconds, alone or with its group.
+are further modules to import.
 """
 
 import gc
@@ -14,7 +13,6 @@ import json
 import os
 import runpy
 import sys
-import time
 
 import spacy.cli
 from faster_spacy import look_through_once
@@ -38,18 +36,9 @@ def next_command():
         child = os.fork()
         if child == 0:
             return command
-        if "signal" in command:
-            interrupt(child, **command["signal"])
         _, status = os.waitpid(child, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)
     sys.exit()
-
-
-def interrupt(child, number, delay, group):
-    """Send a signal to a child, or to its group, unless it has ended before."""
-    os.setpgid(child, child)
-    time.sleep(delay)
-    (os.killpg if group else os.kill)(child, number)
 
 
 def main():
@@ -58,8 +47,6 @@ def main():
     # Otherwise, each fork would look for garbage in all of this when it ends, and copy its memory.
     gc.freeze()
     command = next_command()
-    if "signal" in command:
-        os.setpgid(0, 0)
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         os.dup2(os.open(command[name], os.O_RDWR), descriptor)
     os.environ.clear()

@@ -13,7 +13,6 @@ from itertools import count
 
 import pytest
 import spacy
-from spacy.tokens import DocBin
 from spacy.util import import_file
 
 pytest.importorskip("pyarrow", reason="needs pyarrow: the extra [arrow]")
@@ -154,67 +153,29 @@ def run(slow_pipeline, code, tmp_path):
     run.end()
 
 
-def tree_of(doc):
-    return doc.text, [t.head.i for t in doc], [t.dep_.lower() for t in doc]
+def trees(docs):
+    return [(doc.text, [t.head.i for t in doc], [t.dep_.lower() for t in doc]) for doc in docs]
 
 
-def conllu_trees(lines):
-    found, ids = [], []
-    for line in lines:
-        if line.startswith("# newdoc id = "):
-            found.append(([], [], []))
-            ids.append(line)
-        elif line.startswith("# text = "):
-            found[-1][0].append(line.removeprefix("# text = "))
-            start = len(found[-1][1])
-        elif line[:1].isdigit():
-            columns = line.split("\t")
-            head = int(columns[6])
-            found[-1][1].append(start + head - 1 if head else len(found[-1][1]))
-            found[-1][2].append(columns[7])
-    return [(" ".join(texts), heads, deps) for texts, heads, deps in found], ids
-
-
-def trees_in(run):
-    """Read the text, heads and labels of each document, in the order of the corpus."""
-    vocab = spacy.blank("xx").vocab
-    files = sorted(run.output.glob(f"parts/part-*.{run.form}"))
-    lines = []
-    if run.form in ("conllu", "jsonl"):
-        lines = [line for path in files for line in path.read_text(encoding="utf8").splitlines()]
-    if run.form == "conllu":
-        trees, ids = conllu_trees(lines)
-    elif run.form == "jsonl":
-        found = [json.loads(line) for line in lines]
-        ids = [data["id"] for data in found]
-        trees = [
-            (
-                data["text"],
-                [token["head"] for token in data["tokens"]],
-                [token["dep"].lower() for token in data["tokens"]],
-            )
-            for data in found
-        ]
-    else:
-        docs = list(
-            read_docs(run.output, vocab)
-            if run.form == "parquet"
-            else (doc for path in files for doc in DocBin().from_disk(path).get_docs(vocab))
-        )
-        ids = [doc.user_data["id"] for doc in docs]
-        trees = [tree_of(doc) for doc in docs]
-    assert len(set(ids)) == len(ids) == len(trees)
-    return trees
+def files_in(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.glob("*/part-*")}
 
 
 def assert_parsed_once(run, nlp):
-    """Assert that the output is that of `nlp.pipe`: none lost, none twice, the trees equal."""
-    assert trees_in(run) == [tree_of(doc) for doc in nlp.pipe(run.texts)]
-    if run.form != "parquet":
-        markers = [json.loads(path.read_text()) for path in run.output.glob("_done/*.json")]
-        assert sum(marker["counts"]["documents"] for marker in markers) == len(run.texts)
-        assert [marker["failed"] for marker in markers] == [[]] * len(markers)
+    """Assert that no document is lost or there twice, and that the trees are those of `nlp.pipe`.
+
+    In formats other than Parquet, files are those of a run that was not disturbed.
+    """
     assert not list(run.output.glob(".*"))
+    if run.form != "parquet":
+        output, run.output = run.output, run.folder / "undisturbed"
+        run.environment["BULK_TEST_SECONDS"] = "0"
+        run.finish(run.start())
+        assert files_in(output) == files_in(run.output)
+        return
+    docs = list(read_docs(run.output, spacy.blank("xx").vocab))
+    assert trees(docs) == trees(nlp.pipe(run.texts))
+    assert len({doc.user_data["id"] for doc in docs}) == len(docs)
 
 
 def test_killed_workers_and_a_killed_command_lose_nothing(run, trained):
@@ -255,15 +216,17 @@ def test_a_document_that_kills_is_isolated(form, n, run, trained):
     run.finish(process, code=1)
     assert "1 killed" in run.log.read_text()
     texts = [text for text in run.texts if "poison" not in text]
-    assert [text for text, *_ in trees_in(run)] == texts
-    if form != "parquet":
-        [marker] = [json.loads(path.read_text()) for path in run.output.glob("_done/*.json")]
-        [failed] = marker["failed"]
-        assert failed["id"] == f"{run.corpus.name}:{sum(len(text) + 1 for text in texts[:3])}"
-        assert failed["error"].startswith("killed: ")
+    if form == "parquet":
+        docs = read_docs(run.output, spacy.blank("xx").vocab)
+        assert [doc.text for doc in docs] == texts
+        with pytest.raises(ValueError, match="killed: the process that parsed this document died"):
+            list(read_docs(run.output, spacy.blank("xx").vocab, errors="raise"))
         return
-    with pytest.raises(ValueError, match="killed: the process that parsed this document died"):
-        list(read_docs(run.output, spacy.blank("xx").vocab, errors="raise"))
+    [part], [marker] = run.output.glob("parts/*"), run.output.glob("_done/*.json")
+    assert [json.loads(line)["text"] for line in part.read_text().splitlines()] == texts
+    [failed] = json.loads(marker.read_text())["failed"]
+    assert failed["id"] == f"{run.corpus.name}:{sum(len(text) + 1 for text in texts[:3])}"
+    assert failed["error"].startswith("killed: ")
 
 
 def test_interrupted_runs_continue(run, trained):
@@ -295,31 +258,12 @@ class Cluster:
 
     @property
     def address(self):
-        from json import loads
-
-        return loads(self.file.read_text())["address"]
+        return json.loads(self.file.read_text())["address"]
 
     def end(self):
         for process in (self.scheduler, self.workers):
             process.kill()
             process.wait()
-
-
-@pytest.mark.slow
-def test_a_killed_scheduler_ends_the_run_and_another_continues(run, trained):
-    cluster = Cluster(run)
-    process = run.start("--scheduler", cluster.address)
-    log = run.log
-    run.wait_for_parts(1, process)
-    cluster.scheduler.kill()
-    run.log = log
-    run.finish(process, code=1)
-    assert "Run the same command again" in log.read_text()
-    cluster.end()
-    wait_until(lambda: not run.workers())
-    cluster = Cluster(run)
-    run.finish(run.start("--scheduler", cluster.address))
-    assert_parsed_once(run, trained)
 
 
 @pytest.mark.slow

@@ -84,23 +84,8 @@ def vectors(tmp_path_factory):
 def test_root_mst_alone_has_the_shipped_config(name):
     chosen = {name: ENCODERS[name][0]} if name in ENCODERS else {}
     assert make_config(options(lang="en", **chosen)) == shipped(name)
-
-
-def test_shipped_pipeline_is_what_the_command_writes():
     chosen = options([*NEIGHBOURS, "root_mst"], "en", ud=True, fit_tokenizer=True)
     assert make_config(chosen) == shipped("pipeline")
-
-
-def test_trees_keep_guidelines_with_ud():
-    alone = make_config(options(ud=True))
-    block = {"@misc": "spacy_rootmind.ud_guidelines.v1", "fixed_tags": False}
-    assert alone["components"]["root_mst"]["guidelines"] == block
-    assert alone["nlp"]["pipeline"] == ["root_mst"]
-    # Tags are repaired, once, if there are any.
-    for names in (NEIGHBOURS, [*NEIGHBOURS, "root_mst", "ud_tag_repair"]):
-        config = make_config(options(list(dict.fromkeys([*names, "root_mst"])), ud=True))
-        assert config["nlp"]["pipeline"][-2:] == ["root_mst", "ud_tag_repair"]
-        assert config["components"]["ud_tag_repair"]["morphologizer"] == "morphologizer"
 
 
 def test_tokenizer_is_fitted_before_training(corpus, tmp_path):
@@ -220,42 +205,36 @@ def test_errors_are_one_line(run, arguments, message, tmp_path):
     assert message in line
 
 
-def test_output_is_overwritten_only_by_force(run, tmp_path):
-    path = tmp_path / "configs" / "own.cfg"
-    assert run("init-config", path).returncode == 0
-    path.write_text("mine", encoding="utf8")
-    result = run("init-config", path)
-    assert result.returncode == 1
-    assert b"--force" in result.stderr
-    assert path.read_text("utf8") == "mine"
-    assert run("init-config", path, "--force").returncode == 0
-    assert load_config(path, interpolate=False) == shipped("cpu")
-
-
 # --- the command -------------------------------------------------------------------------------
 
 
-def test_command_prints_how_to_train(run, tmp_path):
-    result = run("init-config", tmp_path / "own.cfg", "-p", "tagger, root_mst,tok2vec")
-    assert f"python -m spacy train {tmp_path / 'own.cfg'} --output" in result.stderr.decode()
-    pipeline = load_config(tmp_path / "own.cfg")["nlp"]["pipeline"]
-    assert pipeline == ["tok2vec", "tagger", "attribute_ruler", "root_mst"]
-
-
-def test_command_says_what_an_encoder_needs(run, tmp_path):
-    result = run("init-config", tmp_path / "own.cfg", "--curated", "bert-base-german-cased")
-    printed = result.stderr.decode()
-    assert "init fill-curated-transformer" in printed
-    assert "-m bert-base-german-cased" in printed
-    missing = find_spec("spacy_curated_transformers") is None
-    assert ("install spacy-curated-transformers" in printed) == missing
-
-
-def test_command_says_that_vectors_are_missing(run, vectors, tmp_path):
-    for name, missing in ((vectors, False), (tmp_path / "nope", True)):
-        result = run("init-config", tmp_path / "own.cfg", "--vectors", name, "--force")
+@pytest.mark.parametrize(
+    ("chosen", "said"),
+    [
+        (["-p", "tagger, root_mst,tok2vec"], "python -m spacy train {path} --output"),
+        (["--curated", "bert-base-german-cased"], "fill-curated-transformer {path} {path} -m bert"),
+        (["--vectors", "{vectors}"], "!no folder or package"),
+        (["--vectors", "nope"], "no folder or package nope"),
+    ],
+)
+def test_command_says_what_to_do_next(run, chosen, said, vectors, tmp_path):
+    path = tmp_path / "configs" / "own.cfg"
+    for force in ([], ["--force"]):
+        result = run(
+            "init-config", path, *(each.format(vectors=vectors) for each in chosen), *force
+        )
         assert result.returncode == 0
-        assert (f"no folder or package {name}" in result.stderr.decode()) == missing
+        printed = result.stderr.decode()
+        assert (said.lstrip("!").format(path=path) in printed) is not said.startswith("!")
+        lacks = "--curated" in chosen and find_spec("spacy_curated_transformers") is None
+        assert ("install spacy-curated-transformers" in printed) == lacks
+        config = path.read_text("utf8")
+        path.write_text("mine", encoding="utf8")
+        refused = run("init-config", path, *chosen)
+        assert refused.returncode == 1
+        assert b"--force" in refused.stderr
+        assert path.read_text("utf8") == "mine"
+    assert Config().from_str(config, interpolate=False)["nlp"]["pipeline"][-1] == "root_mst"
 
 
 def test_spacy_has_the_command(run, tmp_path):
@@ -269,19 +248,14 @@ def test_spacy_has_the_command(run, tmp_path):
     assert refused == "Unknown component 'x' in --pipeline, for --lang en\n"
 
 
-@pytest.mark.parametrize(
-    ("pipeline", "lang"),
-    [([*NEIGHBOURS, "root_mst"], "en"), (["root_mst", "tagger"], "zh")],
-    ids=["with-others", "chinese"],
-)
 @pytest.mark.workflow
-def test_config_trains(pipeline, lang, corpus, tmp_path):
-    init_config(tmp_path / "own.cfg", options(pipeline, lang=lang))
+def test_config_trains(corpus, tmp_path):
+    init_config(tmp_path / "own.cfg", options([*NEIGHBOURS, "root_mst"], lang="en"))
     overrides = {**QUICK, "paths.train": str(corpus), "paths.dev": str(corpus)}
     train(tmp_path / "own.cfg", tmp_path / "out", overrides=overrides)
     nlp = spacy.load(tmp_path / "out" / "model-last")
     assert nlp.get_pipe("root_mst").temperature != 1.0
-    assert nlp.get_pipe("tok2vec").listening_components == pipeline
+    assert nlp.get_pipe("tok2vec").listening_components == [*NEIGHBOURS, "root_mst"]
     [gold, *_] = read_docs(corpus, nlp.vocab)
     doc = nlp(Doc(nlp.vocab, words=[token.text for token in gold]))
     assert doc.has_annotation("DEP")
@@ -289,22 +263,47 @@ def test_config_trains(pipeline, lang, corpus, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("pipeline", "annotating"),
+    ("pipeline", "transformer", "annotating"),
     [
-        (["sentencizer", "root_mst"], ["sentencizer"]),
-        (["tagger", "senter", "root_mst", "ner"], ["senter"]),
-        (["root_mst", "senter"], []),
+        (["sentencizer", "root_mst"], None, ["sentencizer"]),
+        (["tagger", "senter", "root_mst", "ner"], None, ["senter"]),
+        (["root_mst", "senter"], None, []),
+        (["parser", "root_mst"], "roberta-base", ["transformer", "parser"]),
     ],
-    ids="-".join,
+    ids=str,
 )
-def test_components_that_find_sentences_annotate_in_training(pipeline, annotating):
-    config = make_config(options(pipeline))
+def test_components_that_find_sentences_annotate_in_training(pipeline, transformer, annotating):
+    config = make_config(options(pipeline, transformer=transformer))
     assert config["training"]["annotating_components"] == annotating
 
 
-def test_listening_components_annotate_with_the_transformer():
-    config = make_config(options(["parser", "root_mst"], transformer="roberta-base"))
-    assert config["training"]["annotating_components"] == ["transformer", "parser"]
+@pytest.mark.parametrize(
+    ("pipeline", "expected"),
+    [
+        (["root_mst"], ["root_mst"]),
+        (
+            [*NEIGHBOURS, "root_mst"],
+            ["tok2vec", *NEIGHBOURS[:2], "attribute_ruler", NEIGHBOURS[2], "root_mst"],
+        ),
+        # A component that the user gives stays where it is, and as it is.
+        (
+            ["tagger", "root_mst", "attribute_ruler", "ud_tag_repair"],
+            ["tok2vec", "tagger", "root_mst", "attribute_ruler", "ud_tag_repair"],
+        ),
+    ],
+)
+def test_components_are_added_where_they_are_needed(pipeline, expected):
+    """With guidelines, tags are repaired, once, if there are any."""
+    config = make_config(options(pipeline, ud=True))
+    block = {"@misc": "spacy_rootmind.ud_guidelines.v1", "fixed_tags": False}
+    assert config["components"]["root_mst"]["guidelines"] == block
+    repaired = ["ud_tag_repair"] * ("morphologizer" in pipeline)
+    assert config["nlp"]["pipeline"] == [*expected, *repaired]
+    if repaired:
+        assert config["components"]["ud_tag_repair"]["morphologizer"] == "morphologizer"
+    if "attribute_ruler" in pipeline:
+        assert not config["initialize"]["components"]
+        assert config["components"]["attribute_ruler"]["scorer"] is not None
 
 
 def test_parser_is_trained_on_the_sentences_that_it_gets(corpus, tmp_path, monkeypatch):
@@ -349,13 +348,6 @@ def test_whitespace_gets_the_tags_of_spacys_pipelines(taggers, quickstart_docs):
         assert not (token.is_space and str(token.morph))
 
 
-def test_attribute_ruler_of_the_user_stays_as_it_is():
-    config = make_config(options(["tagger", "root_mst", "attribute_ruler"]))
-    assert config["nlp"]["pipeline"] == ["tok2vec", "tagger", "root_mst", "attribute_ruler"]
-    assert not config["initialize"]["components"]
-    assert config["components"]["attribute_ruler"]["scorer"] is not None
-
-
 def test_tags_may_begin_with_an_exclamation_mark():
     nlp = load_model_from_config(make_config(options(["tagger", "root_mst"])))
     gold = Doc(nlp.vocab, ["Go", "!"], tags=["VB", "!"], heads=[0, 0], deps=["ROOT", "punct"])
@@ -375,22 +367,16 @@ def test_vectors_are_used(pipeline, vectors, corpus, tmp_path):
     assert "static_vectors" in names
 
 
-def test_vectors_keep_their_class(tmp_path):
-    """Vectors that spaCy's own class would misread, looked up by another attribute."""
+def test_vectors_keep_their_class(web_pipeline, tmp_path, monkeypatch):
+    """Vectors that spaCy's own class would misread, of a folder and of a package."""
     section = {"@vectors": "spacy_rootmind.HalfPrecisionVectors.v1", "attr": "NORM"}
     spacy.blank("en", config={"nlp": {"vectors": section}}).to_disk(tmp_path / "words")
     config = make_config(options(["root_mst"], vectors=str(tmp_path / "words")))
     assert config["nlp"]["vectors"] == section
-
-
-def test_vectors_of_a_package_keep_their_class(web_pipeline, monkeypatch):
+    with pytest.raises(CommandError, match=r"Cannot read word vectors from .*config"):
+        make_config(options(["root_mst"], vectors=str(tmp_path)))
     monkeypatch.syspath_prepend(web_pipeline.parent.parent)
     monkeypatch.setattr("spacy_rootmind.cli.init_config.is_package", lambda name: True)
     section = load_config(web_pipeline / "config.cfg")["nlp"]["vectors"]
     config = make_config(options(["root_mst"], vectors=web_pipeline.parent.name))
     assert config["nlp"]["vectors"] == section
-
-
-def test_folder_that_is_no_pipeline_has_no_vectors(tmp_path):
-    with pytest.raises(CommandError, match=r"Cannot read word vectors from .*config"):
-        make_config(options(["root_mst"], vectors=str(tmp_path)))

@@ -48,28 +48,11 @@ def test_evaluate_writes_the_scores(shared, corpora, expected, tmp_path):
         assert scores[name] == pytest.approx(expected[name], abs=1e-6)
     assert set(scores["dep_las_per_type"]) == set(expected["dep_las_per_type"])
     assert scores["dep_las_per_type"]["det"]["f"] > 0.5
-
-
-def test_evaluate_per_component_writes_all_scores(shared, corpora, expected, tmp_path):
-    spacy_command(
-        *("evaluate", shared, corpora / "dev.spacy", "--output", "scores.json"),
-        "--per-component",
-        cwd=tmp_path,
-    )
+    spacy_command("evaluate", *arguments, "--per-component", cwd=tmp_path)
     scores = srsly.read_json(tmp_path / "scores.json")["root_mst"]
     assert set(scores) == PARSER_SCORES | OWN_SCORES
     for name in OWN_SCORES:
         assert scores[name] == pytest.approx(expected[name], abs=1e-6)
-    assert scores["root_violations"] == 0.0
-
-
-def test_evaluate_draws_trees_for_spacys_own_parser_only(plain, corpora, tmp_path):
-    """It asks for a component of the factory "parser", as `docs/migrating.md` says."""
-    printed = spacy_command(
-        "evaluate", plain, corpora / "dev.spacy", "--displacy-path", tmp_path, cwd=tmp_path
-    )
-    assert "parses as HTML" in printed
-    assert not list(tmp_path.glob("*.html"))
 
 
 # --- apply -------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""`spacy convert`, `spacy init` and `spacy debug`."""
+"""`spacy init` and `spacy assemble`."""
 
 import pytest
 import spacy
@@ -13,7 +13,7 @@ from commandline import (
     write_config,
 )
 from conftest import QUICKSTART
-from parsers import LISTENER, arcs_of
+from parsers import LISTENER
 from spacy.util import load_config
 
 pytestmark = pytest.mark.workflow
@@ -26,26 +26,13 @@ BY_HAND = '\n[components.root_mst]\nfactory = "root_mst"\n'
 # --- configs -----------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def generated(tmp_path_factory):
+def test_fill_config_adds_all_settings_and_the_config_trains(corpora, tmp_path):
     """A config from `spacy init config`, to which root_mst was added by hand."""
-    path = tmp_path_factory.mktemp("generated") / "base.cfg"
-    spacy_command("init", "config", path, "--pipeline", "tagger", cwd=path.parent)
-    text = path.read_text(encoding="utf8")
-    assert 'pipeline = ["tok2vec","tagger"]' in text.replace('", "', '","')
-    text = text.replace('"tagger"]', '"tagger", "root_mst"]') + BY_HAND
-    path.write_text(text, encoding="utf8")
-    return path
-
-
-@pytest.fixture(scope="module")
-def filled(generated):
-    path = generated.with_name("filled.cfg")
-    spacy_command("init", "fill-config", generated, path, cwd=path.parent)
-    return path
-
-
-def test_fill_config_adds_all_settings(filled):
+    path, filled = tmp_path / "base.cfg", tmp_path / "filled.cfg"
+    spacy_command("init", "config", path, "--pipeline", "tagger", cwd=tmp_path)
+    text = path.read_text(encoding="utf8").replace('"tagger"]', '"tagger", "root_mst"]')
+    path.write_text(text + BY_HAND, encoding="utf8")
+    spacy_command("init", "fill-config", path, filled, cwd=tmp_path)
     config = load_config(filled)
     assert config["nlp"]["pipeline"] == ["tok2vec", "tagger", "root_mst"]
     section = config["components"]["root_mst"]
@@ -58,9 +45,6 @@ def test_fill_config_adds_all_settings(filled):
     assert weights["dep_uas"] == weights["dep_las"] == 0.25
     assert "root_violations" in weights
     assert sum(weight or 0.0 for weight in weights.values()) == pytest.approx(1.0, abs=0.01)
-
-
-def test_filled_config_trains(filled, corpora, tmp_path):
     paths = [f"--paths.{name}={corpora / name}.spacy" for name in ("train", "dev")]
     spacy_command(
         *("train", filled, "--output", tmp_path, *paths, "--training.max_steps=2"), cwd=tmp_path
@@ -68,17 +52,6 @@ def test_filled_config_trains(filled, corpora, tmp_path):
     nlp = spacy.load(tmp_path / "model-last")
     assert nlp.pipe_names == ["tok2vec", "tagger", "root_mst"]
     assert nlp("The cat slept.").has_annotation("DEP")
-
-
-def test_assemble_puts_a_trained_parser_into_a_pipeline(plain, corpora, tmp_path):
-    components = {"sentencizer": {"factory": "sentencizer"}, "root_mst": {"source": str(plain)}}
-    config = write_config(tmp_path / "assemble.cfg", components, corpora)
-    spacy_command("assemble", config, tmp_path / "out", cwd=tmp_path)
-    nlp = spacy.load(tmp_path / "out")
-    doc = nlp("Dogs bark. A cat came.")
-    assert [sent.text for sent in doc.sents] == ["Dogs bark.", "A cat came."]
-    alone = spacy.load(plain)("Dogs bark.")
-    assert arcs_of(doc)[: len(alone)] == arcs_of(alone)
 
 
 @pytest.mark.parametrize("labels", [None, ["nsubj", "obj", "root"]])
@@ -121,22 +94,3 @@ def test_init_labels_writes_what_initialize_reads(plain_config, corpora, plain, 
     assert nlp.get_pipe("root_mst").label_data == labels
     # The same as without a file.
     assert spacy.load(plain).get_pipe("root_mst").label_data == labels
-
-
-# --- debug -------------------------------------------------------------------------------------
-
-
-DEBUG_MODEL = ("-DIM", "-PAR", "-GRAD", "-ATTR", "-P0", "-P1", "-P2", "-P3")
-
-
-def test_debug_model_shows_the_parsers_layers(plain_config, tmp_path):
-    printed = spacy_command(
-        *("debug", "model", plain_config, "root_mst", *DEBUG_MODEL), cwd=tmp_path
-    )
-    assert "Initialized the model with the training corpus" in printed
-    assert "model looks good" in printed
-    assert "'biaffine_parser'" in printed
-    initial, initialized, trained = printed.split("STEP ")[1:4]
-    assert "param root: None" in initial
-    assert "param root: (32,)" in initialized
-    assert "grad root: (32,)" in trained

@@ -9,11 +9,9 @@ import sys
 
 import pytest
 import spacy
-from commandline import TOK2VEC, read_docs
-from parsers import SMALL_MODEL, arcs_of, gold_examples, update
+from commandline import read_docs
+from parsers import SMALL_MODEL, arcs_of, gold_examples
 from spacy.tokens import Doc, Span, Token
-from spacy.training import Example
-from spacy.util import load_config, load_model_from_config
 
 pytestmark = pytest.mark.workflow
 
@@ -30,11 +28,6 @@ UNSURE = {
 def nlp(shared):
     """A trained pipeline with shared vectors, a tagger and the parser, fresh for each test."""
     return spacy.load(shared)
-
-
-@pytest.fixture
-def examples(nlp, corpora):
-    return gold_examples(read_docs(corpora / "train.spacy", nlp.vocab)[:30], nlp)
 
 
 def parses_of(nlp):
@@ -140,57 +133,6 @@ def test_labels_outlive_memory_zones(plain):
     assert parses_of(nlp) == parses_of(source)
 
 
-# --- which components run ----------------------------------------------------------------------
-
-
-def test_disabled_parser_leaves_docs_alone(nlp):
-    expected = parses_of(nlp)
-    with nlp.select_pipes(disable="root_mst"):
-        assert not nlp(TEXTS[0]).has_annotation("HEAD")
-    assert parses_of(nlp) == expected
-    with nlp.select_pipes(enable=["tok2vec", "root_mst"]):
-        assert parses_of(nlp) == expected
-
-
-def test_renamed_parser_parses_learns_and_is_saved(nlp, examples, tmp_path):
-    expected = parses_of(nlp)
-    nlp.rename_pipe("root_mst", "trees")
-    assert nlp.pipe_names == ["tok2vec", "tagger", "trees"]
-    assert parses_of(nlp) == expected
-    nlp.to_disk(tmp_path)
-    again = spacy.load(tmp_path)
-    assert parses_of(again) == expected
-    losses = again.update(examples, sgd=again.resume_training())
-    assert losses["trees"] > 0
-    assert parses_of(again) != expected or weights(again, "trees") != weights(nlp, "trees")
-
-
-def test_two_parsers_in_one_pipeline(corpora, tmp_path):
-    nlp = spacy.blank("en")
-    nlp.add_pipe("root_mst", name="first", config={"model": SMALL_MODEL})
-    second = {"model": {**SMALL_MODEL, "arc_width": 24}, "objective": "perceptron"}
-    nlp.add_pipe("root_mst", name="second", config=second)
-    examples = gold_examples(read_docs(corpora / "train.spacy", nlp.vocab)[:20], nlp)
-    optimizer = nlp.initialize(lambda: examples)
-    for _ in range(5):
-        losses = nlp.update(examples, sgd=optimizer)
-    assert set(losses) == {"first", "second"}
-    nlp.to_disk(tmp_path)
-    again = spacy.load(tmp_path)
-    assert again.get_pipe("first").settings.objective == "tree_crf"
-    assert again.get_pipe("second").settings.objective == "perceptron"
-    alone = {}
-    for name in ("first", "second"):
-        with nlp.select_pipes(enable=name), again.select_pipes(enable=name):
-            alone[name] = parses_of(nlp)
-            assert parses_of(again) == alone[name]
-    assert alone["first"] != alone["second"]
-    # The later one has the last word, on the sentences that the first has set.
-    doc = again.get_pipe("first")(again.make_doc(TEXTS[0]))
-    assert arcs_of(doc) == alone["first"][0]
-    assert arcs_of(again.get_pipe("second")(doc)) == arcs_of(again(TEXTS[0]))
-
-
 # --- what a pipeline says of itself -------------------------------------------------------------
 
 
@@ -219,26 +161,6 @@ def test_analyze_pipes_says_what_it_says_of_parser(capsys):
     assert "'early' requirements not met: token.dep" in printed
 
 
-# --- scores ------------------------------------------------------------------------------------
-
-
-def parsed(nlp, examples):
-    """The same examples, with what the pipeline says of them.
-
-    Of the same Docs, since the tokenizer gives words such as "n't" another norm.
-    """
-    return [Example(nlp(example.predicted.copy()), example.reference) for example in examples]
-
-
-def test_scores_hold_all_that_parser_has(nlp, examples):
-    parser = spacy.blank("en").add_pipe("parser")
-    pipes = nlp.get_pipe("root_mst"), parser
-    own, spacys = (pipe.score(parsed(nlp, examples)) for pipe in pipes)
-    assert spacys.items() <= own.items()
-    weights = spacy.blank("en").get_factory_meta("parser").default_score_weights
-    assert weights.keys() <= nlp.get_factory_meta("root_mst").default_score_weights.keys()
-
-
 # --- copies ------------------------------------------------------------------------------------
 
 
@@ -251,12 +173,6 @@ def from_bytes(nlp, folder):
     return spacy.blank("en").from_config(nlp.config).from_bytes(nlp.to_bytes())
 
 
-def from_config_file(nlp, folder):
-    nlp.config.to_disk(folder / "config.cfg")
-    again = load_model_from_config(load_config(folder / "config.cfg"))
-    return again.from_bytes(nlp.to_bytes())
-
-
 def from_pickle(nlp, folder):
     return pickle.loads(pickle.dumps(nlp))
 
@@ -265,9 +181,7 @@ def from_deepcopy(nlp, folder):
     return copy.deepcopy(nlp)
 
 
-@pytest.mark.parametrize(
-    "make", [from_disk, from_bytes, from_config_file, from_pickle, from_deepcopy]
-)
+@pytest.mark.parametrize("make", [from_disk, from_bytes, from_pickle, from_deepcopy])
 def test_copy_parses_alike_and_learns_by_itself(make, shared, corpora, tmp_path):
     nlp = spacy.load(shared, config=UNSURE)
     again = make(nlp, tmp_path)
@@ -285,33 +199,3 @@ def test_copy_parses_alike_and_learns_by_itself(make, shared, corpora, tmp_path)
     again.update(gold_examples(docs, again), sgd=optimizer)
     assert weights(again) != before[0]
     assert (weights(nlp), parses_of(nlp)) == before
-
-
-def test_source_from_shared_vectors_after_replace_listeners(nlp):
-    expected = parses_of(nlp)
-    nlp.replace_listeners("tok2vec", "root_mst", ["model.tok2vec"])
-    assert nlp.get_pipe("tok2vec").listening_components == ["tagger"]
-    assert nlp.config["components"]["root_mst"]["model"]["tok2vec"] == TOK2VEC["model"]
-    assert parses_of(nlp) == expected
-    other = spacy.blank("en")
-    other.add_pipe("root_mst", source=nlp)
-    assert parses_of(other) == expected
-    # It is a copy: what the shared vectors learn from now on does not reach it.
-    before = weights(nlp)
-    for node in nlp.get_pipe("tok2vec").model.walk():
-        for name in node.param_names:
-            if node.has_param(name):
-                node.set_param(name, node.get_param(name) * 0)
-    assert weights(nlp) == before
-    assert parses_of(nlp) == expected
-
-
-# --- training ----------------------------------------------------------------------------------
-
-
-def test_update_by_nlp_trains_the_shared_vectors_too(nlp, examples):
-    before = weights(nlp, "tok2vec"), weights(nlp), weights(nlp, "tagger")
-    losses = update(nlp, examples, nlp.resume_training(), exclude=["tagger"])
-    assert losses["root_mst"] > 0
-    after = weights(nlp, "tok2vec"), weights(nlp), weights(nlp, "tagger")
-    assert [a == b for a, b in zip(before, after, strict=True)] == [False, False, True]

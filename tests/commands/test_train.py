@@ -56,15 +56,6 @@ def test_training_is_reproducible(plain, plain_config, tmp_path):
     assert weights_of(again) == weights_of(plain)
 
 
-def test_shared_vectors_learn_from_the_parser_and_the_tagger(shared):
-    nlp = spacy.load(shared)
-    assert nlp.get_pipe("tok2vec").listening_components == ["tagger", "root_mst"]
-    assert nlp.meta["performance"]["dep_uas"] > 0.5
-    assert nlp.meta["performance"]["tag_acc"] > 0.8
-    for doc in nlp.pipe(TEXTS):
-        assert_one_root_each(doc)
-
-
 # --- what was trained before -------------------------------------------------------------------
 
 
@@ -78,31 +69,6 @@ def test_sourced_component_goes_on_learning(plain, plain_config, corpora, tmp_pa
     # It starts where the first run stopped, apart from one step.
     first, *_, last = [entry["scores"]["dep_las"] for entry in log_of(plain_config)]
     assert log_of(config)[0]["scores"]["dep_las"] > (first + last) / 2
-
-
-def test_frozen_component_is_saved_as_it_was(plain, corpora, tmp_path):
-    components = {"root_mst": sourced(plain), "tagger": tagger()}
-    config = write_config(
-        tmp_path / "frozen.cfg", components, corpora, steps=20, frozen_components=["root_mst"]
-    )
-    folder = train(config, tmp_path / "out")
-    assert weights_of(folder) == weights_of(plain)
-    assert parses_of(folder) == parses_of(plain)
-    # The other component learnt, and the frozen one's scores are not claimed for this run.
-    first, *_, last = log_of(config)
-    assert last["scores"]["tag_acc"] > 1.5 * first["scores"]["tag_acc"]
-    assert set(last["losses"]) == {"tagger"}
-
-
-def test_sourced_listener_learns_with_the_shared_vectors(shared, corpora, tmp_path):
-    components = {"tok2vec": sourced(shared), "root_mst": sourced(shared)}
-    config = write_config(tmp_path / "both.cfg", components, corpora, steps=10)
-    folder = train(config, tmp_path / "out")
-    assert weights_of(folder) != weights_of(shared)
-    assert weights_of(folder, "tok2vec") != weights_of(shared, "tok2vec")
-    model = spacy.load(folder).get_pipe("root_mst").model
-    assert model.get_ref("tok2vec").name == "tok2vec-listener"
-    assert log_of(config)[0]["scores"]["dep_uas"] > 50
 
 
 def test_sourced_listener_with_vectors_of_its_own_is_not_disturbed(shared, corpora, tmp_path):

@@ -1,6 +1,7 @@
 """A small pipeline, texts, and processes that run commands on them."""
 
 import os
+from functools import cache
 
 import pytest
 from commandline import Server, root_mst, write_config, write_docs
@@ -30,31 +31,21 @@ def source(tmp_path_factory):
     return path
 
 
-def make_launcher(pipeline):
-    """Start a server of commands with a pipeline that is loaded already."""
-    path = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
-    return Server("spacy_rootmind.cli.app", "loaded", PYTHONPATH=path, PIPELINE=str(pipeline))
-
-
 @pytest.fixture(scope="session")
 def launcher(pipeline):
-    return make_launcher(pipeline)
-
-
-@pytest.fixture(scope="session")
-def other_launcher(pipeline):
-    """For commands at the same time."""
-    return make_launcher(pipeline)
+    """A server of commands with a pipeline that is loaded already."""
+    path = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return Server("spacy_rootmind.cli.app", "loaded", PYTHONPATH=path, PIPELINE=str(pipeline))
 
 
 @pytest.fixture(scope="session")
 def make_run(launcher, pipeline, source, tmp_path_factory):
     """Make a run of `parse` in a new folder."""
 
-    def make(form, *options):
+    def make(form):
         folder = tmp_path_factory.mktemp("parse") / "run"
         folder.mkdir()
-        return ParseRun(launcher, folder, options, pipeline, source, form)
+        return ParseRun(launcher, folder, pipeline, source, form)
 
     return make
 
@@ -62,15 +53,13 @@ def make_run(launcher, pipeline, source, tmp_path_factory):
 @pytest.fixture(scope="session")
 def expected(make_run):
     """The outputs of uninterrupted runs, by format, made when they are asked for."""
-    found = {}
 
-    def get(form, *options):
-        if (form, options) not in found:
-            run = make_run(form, *options)
-            result = run()
-            assert result.returncode == 0, result.stderr
-            found[form, options] = contents(run.output)
-        return found[form, options]
+    @cache
+    def get(form):
+        run = make_run(form)
+        result = run()
+        assert result.returncode == 0, result.stderr
+        return contents(run.output)
 
     return get
 
@@ -83,10 +72,10 @@ def make_training(launcher, quickstart_docs, tmp_path_factory):
     write_docs(corpora / "dev.spacy", quickstart_docs[30:36])
     config = write_config(corpora / "config.cfg", {"root_mst": root_mst()}, corpora, steps=4)
 
-    def make(*options):
+    def make():
         folder = tmp_path_factory.mktemp("training") / "run"
         folder.mkdir()
-        return TrainRun(launcher, folder, options, config)
+        return TrainRun(launcher, folder, config)
 
     return make
 

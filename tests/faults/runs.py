@@ -1,7 +1,6 @@
 """Commands with faults, and checks of what they leave."""
 
 import json
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,36 +39,26 @@ def names_in(folder):
 
 
 @dataclass
-class Command(ABC):
+class Command:
     """A command that writes to a folder of its own, where it can be started with faults."""
 
     server: object
     folder: Path
-    # Options that a test always gives.
-    options: tuple = ()
 
-    @abstractmethod
-    def arguments(self):
-        """Return the module and its arguments."""
-
-    def start(self, *options, faults=(), signal=None, server=None):
-        """Start the command on a server."""
-        (server or self.server).start(
-            *("inject", json.dumps({"set": SMALL, **dict(faults)})),
-            *(*self.arguments(), *self.options, *options),
-            cwd=HERE,
-            signal=signal,
-        )
+    def start(self, *options, faults=()):
+        """Start the command on a server; `arguments` are its module and its arguments."""
+        faults = json.dumps({"set": SMALL, **dict(faults)})
+        self.server.start("inject", faults, *self.arguments(), *options, cwd=HERE)
 
     def __call__(self, *options, **settings):
         """Run the command; returns its result."""
         self.start(*options, **settings)
         return self.server.wait()
 
-    def n_moments(self, moments, *options):
+    def n_moments(self, moments):
         """Count the moments of an uninterrupted run, which are the same each time."""
         count = self.folder / "count"
-        result = self(*options, faults={**moments, "count": str(count)})
+        result = self(faults={**moments, "count": str(count)})
         assert result.returncode == 0, result.stderr
         number = int(count.read_text())
         count.unlink()

@@ -56,14 +56,6 @@ def interval(values, level=LEVEL):
     return ordered[left_out - 1], ordered[n - left_out]
 
 
-def test_interval_covers_the_median_as_often_as_it_says():
-    # From tables of the binomial distribution.
-    assert interval(range(1, 41)) == (12, 29)
-    assert interval(range(1, 9)) == (1, 8)
-    with pytest.raises(ValueError, match="more than 7"):
-        interval(range(7))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "size", "most"),

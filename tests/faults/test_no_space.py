@@ -1,9 +1,7 @@
 """Outputs that cannot be written, since the disk is full or a folder may not be changed."""
 
-import os
 import random
 import signal
-import subprocess
 
 import pytest
 from faults.inject import wait_for
@@ -46,67 +44,7 @@ def test_run_that_cannot_write_all_of_one_file_is_repeated(torn, make_run, expec
     assert check_limit(make_run("file of docs"), SMALLEST + 500, torn, expected("file of docs"))
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    """A folder on a file system of 256 KiB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)]
-    try:
-        done = subprocess.run(command, capture_output=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("needs mount")
-    if done.returncode:
-        pytest.skip(f"may not mount: {done.stderr.decode().strip()}")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
-
-
-def fill(folder, n_free):
-    """Fill a file system until only so many bytes are free."""
-    left = os.statvfs(folder)
-    (folder / "ballast").write_bytes(bytes(left.f_bavail * left.f_frsize - n_free))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("form", FORMATS)
-def test_run_on_a_full_disk_is_repeated(form, small_disk, make_run, expected):
-    run = make_run(form)
-    run.folder = small_disk / "run"
-    n_full = 0
-    for n_pages in (0, 1, 2, 3):
-        run.folder.mkdir()
-        fill(small_disk, n_pages * 4096)
-        result = run()
-        (small_disk / "ballast").unlink()
-        if result.returncode:
-            n_full += 1
-            assert b"No space left on device" in result.stderr
-            run.check_repeated(expected(form))
-        subprocess.run(["rm", "-r", str(run.folder)], check=True)
-    print(f"{form}: {n_full} times full")
-    assert n_full
-
-
 # --- folders that may not be changed -----------------------------------------------------------
-
-
-def check_refused(run, *options, **faults):
-    result = run(*options, faults={"unprivileged": True, **faults})
-    assert result.returncode == 1, result.stderr
-    assert b"Permission denied" in result.stderr
-    return result
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("form", FORMATS)
-def test_run_to_a_folder_that_may_not_be_changed_leaves_nothing(form, make_run, expected):
-    run = make_run(form)
-    run.folder.chmod(0o555)
-    check_refused(run)
-    run.folder.chmod(0o755)
-    assert not names_in(run.folder)
-    run.check_repeated(expected(form))
 
 
 @pytest.mark.slow

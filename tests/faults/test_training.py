@@ -4,8 +4,7 @@ import random
 import signal
 
 import pytest
-from faults.inject import wait_for
-from faults.runs import SAVERS, contents
+from faults.runs import SAVERS
 
 # Bytes: less than the parser's weights, more than spaCy's other files.
 LIMIT = 200_000
@@ -40,18 +39,6 @@ def test_training_killed_once_is_repeated(make_training, expected_training):
 
 
 @pytest.mark.slow
-def test_training_killed_at_any_time_is_repeated(make_training, expected_training):
-    rng = random.Random(0)
-    for _ in range(6):
-        run = make_training()
-        end = {"number": signal.SIGKILL, "delay": rng.uniform(0, 2), "group": True}
-        run.start(signal=end)
-        run.server.wait()
-        run.check_left()
-        run.check_repeated(expected_training)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("torn", [False, True])
 def test_training_on_a_full_disk_is_repeated(torn, make_training, expected_training):
     rng = random.Random(torn)
@@ -68,46 +55,3 @@ def test_weights_cut_off_by_a_full_disk_are_refused(make_training):
     refused = run.check_left()["model-last"]
     assert refused.startswith("ValueError: ")
     assert str(run.output / "model-last" / "root_mst") in refused
-
-
-@pytest.mark.slow
-def test_training_to_a_folder_that_may_not_be_changed_is_repeated(make_training, expected_training):
-    run = make_training()
-    run.folder.chmod(0o555)
-    result = run(faults={"unprivileged": True})
-    assert result.returncode == 1
-    assert b"Permission denied" in result.stderr
-    run.folder.chmod(0o755)
-    run.check_repeated(expected_training)
-
-
-@pytest.mark.slow
-def test_two_trainings_to_one_folder_are_refused_or_saved_whole(
-    make_training, other_launcher, expected_training
-):
-    n_moments = make_training().n_moments(SAVERS)
-    rng = random.Random(0)
-    for moment in sorted(rng.sample(range(1, n_moments + 1), 5)):
-        run = make_training()
-        reached, go = (run.folder.parent / name for name in ("reached", "go"))
-        run.start(faults={**SAVERS, "at": moment, "reached": str(reached), "go": str(go)})
-        wait_for(reached)
-        run.start("--training.seed", "1", server=other_launcher)
-        second = other_launcher.wait()
-        assert second.returncode == 0, second.stderr.decode()
-        go.touch()
-        first = run.server.wait()
-        left = run.check_left()
-        print(f"moment {moment}: exit code {first.returncode}, left {left}")
-        if first.returncode == 0:
-            # It has saved all of its last state.
-            last = contents(run.output / "model-last")
-            whole = {
-                name.removeprefix("model-last/"): data
-                for name, data in expected_training.items()
-                if name.startswith("model-last/")
-            }
-            assert last == whole
-        reached.unlink()
-        go.unlink()
-        run.check_repeated(expected_training)

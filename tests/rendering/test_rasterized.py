@@ -50,8 +50,6 @@ def doc():
     return Doc(spacy.blank("xx").vocab, words=words, heads=heads, deps=["nsubj", "root", "punct"])
 
 
-
-
 @pytest.mark.parametrize(("color", "bg"), [("#000000", "#ffffff"), ("#f0f0f0", "#101014")])
 def test_files_are_drawn_in_their_colours(doc, color, bg, tmp_path):
     path = tmp_path / "parse.svg"
