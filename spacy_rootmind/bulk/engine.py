@@ -50,7 +50,6 @@ PATIENCE = 120.0
 # Seconds between two checks for workers, and between two looks for results.
 CHECK = 5.0
 LOOK = 0.05
-LOST_SCHEDULER = "The scheduler is gone, or has restarted"
 
 Item = TypeVar("Item")
 # Each item with the result of a function, or with the error that it raised.
@@ -110,20 +109,6 @@ def run_parts(client: Client, job: Job, parts: Sequence[Part]) -> Results[Part]:
         yield from results(client, parse, [part], retries=RETRIES, priority=FIRST)
 
 
-@contextmanager
-def _scheduler_errors() -> Iterator[None]:
-    """Turn errors of the connection into a LostClusterError."""
-    try:
-        yield
-    except (OSError, distributed.CancelledError, ClosedClientError) as error:
-        raise LostClusterError(LOST_SCHEDULER) from error
-
-
-def _count_threads(client: Client) -> int:
-    with _scheduler_errors():
-        return sum(client.nthreads().values())
-
-
 def results(
     client: Client, function: Callable[[Item], Any], items: Sequence[Item], **options: Any
 ) -> Results[Item]:
@@ -131,16 +116,24 @@ def results(
 
     `options` are options of `Client.map`. Raises the same errors as `run_parts`.
     """
+    try:
+        yield from _results(client, partial(client.map, function, pure=False, **options), items)
+    except (OSError, distributed.CancelledError, ClosedClientError) as error:
+        raise LostClusterError("The scheduler is gone, or has restarted") from error
+
+
+def _results(
+    client: Client, submit: Callable[[list[Item]], list[Future]], items: Sequence[Item]
+) -> Results[Item]:
     waiting = iter(items)
-    window = max(WINDOW, PARTS_A_THREAD * _count_threads(client))
+    window = max(WINDOW, PARTS_A_THREAD * sum(client.nthreads().values()))
     running: dict[Future, Item] = {}
     ended = as_completed(loop=client.loop, with_results=True, raise_errors=False)
     seen = checked = time.monotonic()
     while True:
         if batch := list(islice(waiting, window - len(running))):
-            with _scheduler_errors():
-                # One message to the scheduler for all of them.
-                futures = client.map(function, batch, pure=False, **options)
+            # One message to the scheduler for all of them.
+            futures = submit(batch)
             running.update(zip(futures, batch, strict=True))
             ended.update(futures)
         if not running:
@@ -149,7 +142,7 @@ def results(
         found = ended.next_batch(block=False)
         if (now := time.monotonic()) > checked + CHECK:
             checked = now
-            if _count_threads(client):
+            if client.nthreads():
                 seen = now
             elif now > seen + PATIENCE:
                 raise LostClusterError("No workers are left, and no new one has come")
@@ -158,27 +151,20 @@ def results(
             found += [(future, None) for future in running if future.status == "error"]
         for future, result in found:
             if future in running:
-                yield running.pop(future), _outcome(future, result)
+                if future.status == "error":
+                    result = future.exception()
+                    if isinstance(result, JobError):
+                        raise result
+                elif future.cancelled():
+                    raise result
+                yield running.pop(future), result
                 future.release()
-
-
-def _outcome(future: Future, result: Any) -> Any:
-    """Return the result or the error of a future that has ended."""
-    if isinstance(result, BaseException):
-        # The future was cancelled.
-        raise LostClusterError(LOST_SCHEDULER) from result
-    if future.status != "error":
-        return result
-    error = future.exception()
-    if isinstance(error, JobError):
-        raise error
-    return error
 
 
 def find_killers(client: Client, job: Job, part: Part) -> set[int]:
     """Return the numbers of the documents in a part that kill the workers that parse them."""
 
-    def killed(pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    def killed(pieces: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         tried = results(client, partial(try_documents, job, part), pieces, priority=FIRST)
         return [piece for piece, result in tried if isinstance(result, KilledWorker)]
 

@@ -375,16 +375,7 @@ def test_parts_that_fail_are_reported_and_done_by_the_next_run(
     assert_parsed_once(output, trained, texts)
 
 
-def names_of_callbacks(dask_worker):
-    return set(dask_worker.periodic_callbacks)
-
-
-def test_workers_keep_freed_memory_and_no_profiles(monkeypatch):
-    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
-    with engine.connect(None, 1) as client:
-        assert list(client.run(os.environ.get, "MALLOC_TRIM_THRESHOLD_").values()) == [None]
-        [names] = client.run(names_of_callbacks).values()
-        assert not names & {"profile", "profile-cycle"}
+# --- the engine --------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -393,62 +384,40 @@ def client(address):
         yield client
 
 
-def test_a_run_without_workers_ends(monkeypatch):
-    monkeypatch.setattr(engine, "PATIENCE", 0.2)
-    monkeypatch.setattr(engine, "CHECK", 0.1)
-    with (
-        distributed.LocalCluster(
-            n_workers=0, processes=False, dashboard_address="localhost:0"
-        ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-        client.as_current(),
-        pytest.raises(engine.LostClusterError),
-    ):
-        list(engine.results(client, int, ["1"]))
+def test_results_and_errors_of_more_items_than_the_scheduler_has_at_a_time(client, monkeypatch):
+    def invert(number):
+        if number == 7:
+            raise TimeoutError("the file system does not answer")
+        return -number
 
-
-def test_a_scheduler_that_is_gone(client, monkeypatch):
-    def fail():
-        raise OSError("Stream is closed")
-
-    started = engine.results(client, int, range(engine.WINDOW + 1))
-    next(started)
-    monkeypatch.setattr(engine, "CHECK", 0.0)
-    monkeypatch.setattr(client, "nthreads", fail)
-    with pytest.raises(engine.LostClusterError):
-        list(started)
-    with pytest.raises(engine.LostClusterError):
-        next(engine.results(client, int, ["1"]))
-
-
-def test_a_cancelled_part_is_one_of_a_scheduler_that_is_gone(client):
-    running = engine.results(client, time.sleep, [0.3, 3.0])
-    assert next(running) == (0.3, None)
-    client.cancel([distributed.Future(key, client) for key in client.futures])
-    with pytest.raises(engine.LostClusterError):
-        next(running)
-
-
-def test_an_error_of_a_part_is_told_from_one_of_the_scheduler(client):
-    def fail(text):
-        raise TimeoutError("the file system does not answer")
-
-    [(_, error)] = engine.results(client, fail, ["1"])
-    assert str(error) == "the file system does not answer"
-
-
-def test_an_error_that_dask_does_not_report_is_found(client, monkeypatch):
+    monkeypatch.setattr(engine, "WINDOW", 20)
+    found = dict(engine.results(client, invert, range(61)))
+    assert str(found.pop(7)) == "the file system does not answer"
+    assert found == {number: -number for number in range(61) if number != 7}
+    # An error that dask does not report.
     monkeypatch.setattr(engine, "as_completed", lambda **options: Mock(next_batch=lambda block: []))
     monkeypatch.setattr(engine, "CHECK", 0.1)
     [(text, error)] = engine.results(client, int, ["one"])
     assert (text, type(error)) == ("one", ValueError)
 
 
-def test_more_parts_than_the_scheduler_has_at_a_time(client, monkeypatch):
-    monkeypatch.setattr(engine, "WINDOW", 20)
-    n_parts = 61
-    found = engine.results(client, str, range(n_parts))
-    assert sorted(found) == [(part, str(part)) for part in range(n_parts)]
+def test_a_cluster_that_is_lost(client, monkeypatch):
+    running = engine.results(client, time.sleep, [0.3, 3.0])
+    assert next(running) == (0.3, None)
+    client.cancel([distributed.Future(key, client) for key in client.futures])
+    with pytest.raises(engine.LostClusterError):
+        next(running)
+    started = engine.results(client, int, range(engine.WINDOW + 1))
+    next(started)
+    monkeypatch.setattr(engine, "CHECK", 0.0)
+    monkeypatch.setattr(client, "nthreads", Mock(side_effect=OSError("Stream is closed")))
+    for results in (started, engine.results(client, int, ["1"])):
+        with pytest.raises(engine.LostClusterError, match="scheduler is gone"):
+            list(results)
+    monkeypatch.setattr(client, "nthreads", dict)
+    monkeypatch.setattr(engine, "PATIENCE", 0.1)
+    with pytest.raises(engine.LostClusterError, match="No workers are left"):
+        list(engine.results(client, time.sleep, [5.0]))
 
 
 @pytest.mark.parametrize("deadly", [set(), {0}, {999}, {123, 124, 700}])
