@@ -24,7 +24,8 @@ from spacy_rootmind.cli.options import (
     make_options,
     with_options,
 )
-from spacy_rootmind.parsing.settings import ParserSettings
+from spacy_rootmind.formats.lines import InputError
+from spacy_rootmind.parsing.settings import ParserSettings, SettingsError
 
 COMMAND = "python -m spacy_rootmind"
 HELP = """Make a training config with root_mst, check treebanks, or parse files or corpora."""
@@ -175,8 +176,11 @@ def main() -> None:
         app(prog_name=COMMAND)
     except SystemExit as exit_:
         code = exit_.code if isinstance(exit_.code, int) else 0
-    except CommandError as error:
+    except (CommandError, SettingsError) as error:
         fail(error.title, error.text)
+        is_reported = True
+    except InputError as error:
+        fail(f"Cannot read the input: {error}")
         is_reported = True
     except BrokenPipeError:
         # The reader of the output has closed it, as `head` does: exit without a message.

@@ -27,9 +27,7 @@ from spacy_rootmind.cli.messages import (
 )
 from spacy_rootmind.cli.options import BulkOptions, check_formats
 from spacy_rootmind.cli.signals import Interrupted, stop_signals
-from spacy_rootmind.formats.lines import InputError
 from spacy_rootmind.formats.registry import BULK, PARQUET
-from spacy_rootmind.parsing.settings import SettingsError
 from spacy_rootmind.parsing.stream import Counts
 
 # Larger parts lose more work when a worker dies, smaller ones make more files. Small inputs still
@@ -73,7 +71,7 @@ def bulk(options: BulkOptions) -> int:
 
     Raises
     ------
-    CommandError
+    CommandError, SettingsError, InputError
         If it cannot start, or has to stop.
     """
     messages = Messages(options.quiet)
@@ -83,10 +81,6 @@ def bulk(options: BulkOptions) -> int:
     except Interrupted as stop:
         messages.fail("Interrupted", HINT)
         return 128 + stop.number
-    except SettingsError as error:
-        raise CommandError(error.title, error.text) from error
-    except InputError as error:
-        raise CommandError(f"Cannot read the input: {error}") from error
     except LostClusterError as error:
         raise CommandError(str(error), HINT) from error
     except JobError as error:

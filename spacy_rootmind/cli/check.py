@@ -324,15 +324,13 @@ def check(paths: Sequence[Path], *, max_sentence_length: int | None, as_json: bo
 
     Raises
     ------
-    CommandError
+    CommandError, InputError
         If a file cannot be read.
     """
-    found = []
-    for path in treebank_paths(paths):
-        try:
-            found.append(check_treebank(str(path), read_treebank(path), max_sentence_length))
-        except InputError as error:
-            raise CommandError(f"Cannot check {path}: {error}") from error
+    found = [
+        check_treebank(str(path), read_treebank(path), max_sentence_length)
+        for path in treebank_paths(paths)
+    ]
     compare(found)
     return report(found, as_json=as_json)
 

@@ -30,7 +30,7 @@ RULER = "attribute_ruler"
 REPAIR = "ud_tag_repair"
 # Components with the vectors that others listen to; they are added where one listens.
 SHARED = ("tok2vec", "transformer")
-# Parts of configs. A kind of encoder has one of its name.
+# Longer parts of configs. A kind of encoder has one of its name.
 FRAGMENTS = Path(__file__).with_name("fragments")
 # `curated.cfg` there has the sizes of this encoder.
 CURATED_ENCODER = "bert-base-cased"
@@ -38,6 +38,39 @@ CURATED_ENCODER = "bert-base-cased"
 PACKAGES = {"transformer": "spacy-transformers", "curated": "spacy-curated-transformers"}
 # The tags of whitespace in spaCy's pipelines, by the tagger's name.
 OF_WHITESPACE = {"tagger": {"TAG": "_SP"}, "morphologizer": {"POS": "SPACE", "MORPH": "_"}}
+
+
+# Shorter parts.
+CALIBRATED = {
+    "system": {"seed": 0},
+    "training": {"patience": 0, "dev_corpus": "corpora.calibrated_dev"},
+    "corpora": {
+        # Before each evaluation, temperatures of probabilities are fitted to the dev corpus.
+        "calibrated_dev": {
+            "@readers": "spacy_rootmind.CalibrationCorpus.v1",
+            "corpus": "${corpora.dev}",
+            "pipe": PARSER,
+        }
+    },
+}
+# On a CPU, with other components: the shared tok2vec and they are slower than the parser.
+WITH_OTHERS = {
+    "nlp": {"after_pipeline_creation": {"@callbacks": "spacy_rootmind.fast_cpu.v1"}},
+    "components": {
+        PARSER: {
+            # The parser's own layers learn faster than the token vectors that it shares.
+            "learn_rate_factor": 2.0,
+            "model": {"lstm_width": 192, "arc_width": 192, "label_width": 96},
+        }
+    },
+}
+LISTENER = {
+    "@architectures": "spacy.Tok2VecListener.v1",
+    "width": "${components.tok2vec.model.encode.width}",
+    "upstream": "*",
+}
+GUIDELINES = {"@misc": "spacy_rootmind.ud_guidelines.v1", "fixed_tags": False}
+FIT_TOKENIZER = {"@callbacks": "spacy_rootmind.fit_tokenizer.v1", "path": "${paths.train}"}
 
 
 def init_config(output: Path, options: ConfigOptions, *, force: bool = False) -> None:
@@ -115,8 +148,8 @@ def make_config(options: ConfigOptions) -> Config:
             # With spaCy's "!", training fails if "!" is itself a tag, as in Irish and Vietnamese.
             section["neg_prefix"] = ""
     grad_factor = config["components"][PARSER]["model"]["grad_factor"]
-    for part in fragments_of(options):
-        merge(config, Config().from_str(fragment(part), interpolate=False))
+    for part in parts_of(options):
+        merge(config, deepcopy(part))
     if options.encoder is not None:
         config["paths"]["encoder"] = options.transformer or options.curated
         listen_to_transformer(config)
@@ -265,7 +298,7 @@ def _function(section: dict[str, Any]) -> str | None:
 def share_tok2vec(config: Config) -> dict[str, Any]:
     """Let the parser listen to a shared tok2vec, if there is one; returns the tok2vec's section."""
     if "tok2vec" in config["components"]:
-        merge(config, Config().from_str(fragment("tok2vec"), interpolate=False))
+        config["components"][PARSER]["model"]["tok2vec"] = dict(LISTENER)
         return config["components"]["tok2vec"]["model"]
     tok2vec = config["components"][PARSER]["model"]["tok2vec"]
     tok2vec["embed"]["width"] = f"${{components.{PARSER}.model.tok2vec.encode.width}}"
@@ -317,22 +350,22 @@ def header(config: str, options: ConfigOptions) -> list[str]:
     return lines
 
 
-# --- fragments -----------------------------------------------------------------------------------
+# --- parts ---------------------------------------------------------------------------------------
 
 
-def fragment(name: str) -> str:
-    """Read one of the fragments."""
-    return (FRAGMENTS / f"{name}.cfg").read_text(encoding="utf8")
-
-
-def fragments_of(options: ConfigOptions) -> list[str]:
-    """List the fragments that a config is made of, except that of a shared tok2vec."""
-    chosen = {"ud": options.ud, "tokenizer": options.fit_tokenizer}
-    added = [name for name, is_chosen in chosen.items() if is_chosen]
-    if options.encoder is not None:
-        return ["all", "encoder", options.encoder, *added]
+def parts_of(options: ConfigOptions) -> list[dict[str, Any]]:
+    """List the parts that are added to every config of this kind."""
+    parts: list[dict[str, Any]] = [CALIBRATED]
+    for name in ("cpu",) if options.encoder is None else ("encoder", options.encoder):
+        parts.append(Config().from_disk(FRAGMENTS / f"{name}.cfg", interpolate=False))
     is_alone = [name for name in options.names if name not in SHARED] == [PARSER]
-    return [*(["all", "cpu"] if is_alone else ["all", "cpu", "cpu-others"]), *added]
+    if options.encoder is None and not is_alone:
+        parts.append(WITH_OTHERS)
+    if options.ud:
+        parts.append({"components": {PARSER: {"guidelines": GUIDELINES}}})
+    if options.fit_tokenizer:
+        parts.append({"initialize": {"before_init": FIT_TOKENIZER}})
+    return parts
 
 
 def format_config(name: str, options: ConfigOptions) -> str:

@@ -19,7 +19,7 @@ from spacy_rootmind.cli.messages import (
 from spacy_rootmind.cli.options import ParseOptions, check_formats
 from spacy_rootmind.cli.outputs import DocsOutput, FileOutput, Output, StreamOutput, check_free
 from spacy_rootmind.cli.signals import Interrupted, interruption, stop_signals
-from spacy_rootmind.formats.lines import STDIN, InputError, Inputs
+from spacy_rootmind.formats.lines import STDIN, Inputs
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
 from spacy_rootmind.formats.registry import (
     DOCS,
@@ -32,7 +32,6 @@ from spacy_rootmind.formats.registry import (
     writer,
 )
 from spacy_rootmind.parsing.given import as_set
-from spacy_rootmind.parsing.settings import SettingsError
 from spacy_rootmind.parsing.stream import Counts, chunks, count_doc, parse_records
 
 # Drawn trees show other heads from this probability on.
@@ -47,7 +46,7 @@ def parse(options: ParseOptions) -> int:
 
     Raises
     ------
-    CommandError
+    CommandError, SettingsError, InputError
         If it cannot start, or has to stop.
     """
     if options.progress and options.texts and options.is_stdout:
@@ -66,10 +65,6 @@ def parse(options: ParseOptions) -> int:
             return run.run()
     except Interrupted as stop:
         return run.interrupted(stop)
-    except SettingsError as error:
-        raise CommandError(error.title, error.text) from error
-    except InputError as error:
-        raise CommandError(f"Cannot read the input: {error}") from error
     except BrokenPipeError:
         raise
     except OSError as error:

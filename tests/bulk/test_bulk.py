@@ -32,6 +32,7 @@ from spacy_rootmind.bulk.sources import Part, list_sources
 from spacy_rootmind.cli import bulk as command
 from spacy_rootmind.cli.bulk import BulkOptions, bulk
 from spacy_rootmind.cli.errors import CommandError
+from spacy_rootmind.parsing.settings import SettingsError
 
 N_TEXTS = 40
 
@@ -130,31 +131,31 @@ def test_another_run_in_the_same_folder_is_refused(pipeline, address, corpus, tm
     assert bulk(options(pipeline, address, [corpus], output)) == 0
     before = sorted(path.name for path in output.iterdir())
     settings = ParserSettings(pipeline, confidence=True)
-    with pytest.raises(CommandError, match="other settings") as error:
+    with pytest.raises(SettingsError, match="other settings") as error:
         bulk(options(pipeline, address, [corpus], output, settings=settings))
     # In one line, as commands print it.
     assert error.value.text.startswith("confidence: was None, now True. Use the same settings, or")
     nlp = spacy.load(pipeline)
     configure(nlp, temperature=2.0)
     nlp.to_disk(tmp_path / "other")
-    with pytest.raises(CommandError, match="other settings") as error:
+    with pytest.raises(SettingsError, match="other settings") as error:
         bulk(options(tmp_path / "other", address, [corpus], output))
     assert "pipeline: was" in error.value.text
     more = tmp_path / "more.txt"
     more.write_text("One more.\n")
-    with pytest.raises(CommandError, match="another input") as error:
+    with pytest.raises(SettingsError, match="another input") as error:
         bulk(options(pipeline, address, [corpus, more], output))
     assert "not there before" in error.value.text
     corpus.write_text("Something else.\n")
-    with pytest.raises(CommandError, match="another input") as error:
+    with pytest.raises(SettingsError, match="another input") as error:
         bulk(options(pipeline, address, [corpus], output))
     assert re.fullmatch(r"changed: \S+\. Use the same files, or .*", error.value.text)
     assert sorted(path.name for path in output.iterdir()) == before
-    with pytest.raises(CommandError, match="is not empty, and was not written by"):
+    with pytest.raises(SettingsError, match="is not empty, and was not written by"):
         bulk(options(pipeline, address, [corpus], tmp_path))
     # As an earlier version wrote it.
     pq.write_table(pa.table({"part": [0]}), output / MANIFEST)
-    with pytest.raises(CommandError, match=f"{MANIFEST} is damaged, or of another version"):
+    with pytest.raises(SettingsError, match=f"{MANIFEST} is damaged, or of another version"):
         bulk(options(pipeline, address, [corpus], output))
 
 
@@ -491,7 +492,7 @@ def test_teachers_parse_one_after_another(pipeline, address, texts, corpus, tmp_
         assert all(read_record(sent).distributions for sent in doc.sents)
     for form in ("parquet", "conllu"):
         run = options(pipeline, address, [corpus], "x", to_format=form, settings=teachers[0])
-        with pytest.raises(CommandError, match=f"Cannot write tree distributions as {form}"):
+        with pytest.raises(SettingsError, match=f"Cannot write tree distributions as {form}"):
             bulk(run)
 
 
@@ -507,7 +508,7 @@ def test_a_part_without_its_marker_is_parsed_again(pipeline, address, corpus, tm
     assert bulk(run) == 0
     assert before == set(output.rglob("*"))
     assert len(path.read_bytes()) > len(b"of another run")
-    with pytest.raises(CommandError, match="with other settings") as error:
+    with pytest.raises(SettingsError, match="with other settings") as error:
         bulk(options(pipeline, address, [corpus], output))
     assert f"to: was '{form}', now 'parquet'" in error.value.text
 

@@ -12,12 +12,12 @@ from spacy.tokens import Doc, DocBin
 
 from spacy_rootmind.annotation.records import read_record
 from spacy_rootmind.cli import check
-from spacy_rootmind.cli.errors import CommandError
 from spacy_rootmind.cli.options import read_settings
 from spacy_rootmind.cli.parse import parse
 from spacy_rootmind.formats.docbin import read_docs
 from spacy_rootmind.formats.lines import InputError, Inputs
 from spacy_rootmind.formats.registry import read_records
+from spacy_rootmind.parsing.settings import SettingsError
 
 TEXTS = ["The cat saw a dog.  She slept. ", "A man waved!", "Ünïcode wörds 😀 were seen."]
 
@@ -166,10 +166,10 @@ def test_teachers_write_one_after_another(pipeline, tmp_path, nlp):
 def test_distributions_need_docs(pipeline, tmp_path):
     (tmp_path / "in.txt").write_text("One.\n")
     for name in ("out.conllu", "out.jsonl"):
-        with pytest.raises(CommandError) as error:
+        with pytest.raises(SettingsError) as error:
             run(pipeline, [tmp_path / "in.txt"], tmp_path / name, distributions=0.01)
         assert "--to spacy" in error.value.text
-    with pytest.raises(CommandError, match="Cannot use --distributions"):
+    with pytest.raises(SettingsError, match="Cannot use --distributions"):
         run(pipeline, [tmp_path / "in.txt"], tmp_path / "out.spacy", distributions=1.5)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt"]
 
