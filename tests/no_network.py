@@ -19,7 +19,7 @@ class NetworkUseError(RuntimeError):
 def is_local(address):
     """Tell whether an address is of this machine; names other than localhost are not."""
     if not isinstance(address, tuple):
-        # Of a Unix socket, or none.
+        # A Unix socket, or no address.
         return True
     host = address[0]
     if isinstance(host, bytes):

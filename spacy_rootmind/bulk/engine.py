@@ -1,6 +1,6 @@
 """Running the parts of a job on dask.distributed.
 
-Dask distributes the parts, repeats those of workers that died, and gives up a part after more
+Dask distributes the parts, repeats a part whose worker has died, and gives it up after more
 deaths than its setting `distributed.scheduler.allowed-failures`. Such a part is then searched for
 the documents that kill their workers: it is cut into pieces that are tried separately, pieces that
 kill a worker are cut again, and single documents are confirmed alone. The part is parsed without

@@ -5,7 +5,7 @@ schema's metadata, under `METADATA_KEY`.
 
 One row per sentence (`SENTENCES`):
 
-- `id`: string. Of the document.
+- `id`: string. The id of the document.
 - `sentence`: int32. Number of the sentence in the document, from 0.
 - `start`, `end`: int64. The first character of the sentence in the document's text, and the one
   after the last.

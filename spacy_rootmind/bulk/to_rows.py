@@ -95,7 +95,7 @@ def sentence_batch(rows: Sequence[Row]) -> pa.RecordBatch:
 def document_batch(documents: Sequence[tuple[str | None, list[Row]]]) -> pa.RecordBatch:
     """Make a batch with one row per document, given its id and the rows of its parts.
 
-    Of several errors, the first is kept.
+    If a document has several errors, the first is kept.
     """
     parsed = [[row for row in rows if row.get("error") is None] for _, rows in documents]
     errors = [

@@ -170,35 +170,39 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         # A character that the terminal cannot show is escaped instead of raising an error.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    code = 1
-    is_reported = False
-    try:
-        app(prog_name=COMMAND)
-    except SystemExit as exit_:
-        code = exit_.code if isinstance(exit_.code, int) else 0
-    except (CommandError, SettingsError) as error:
-        fail(error.title, error.text)
-        is_reported = True
-    except InputError as error:
-        fail(f"Cannot read the input: {error}")
-        is_reported = True
-    except BrokenPipeError:
-        # The reader of the output has closed it, as `head` does: exit without a message.
-        discard_output()
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EBADF):
-            raise
-        fail(f"Cannot write: {error.strerror}")
-        is_reported = True
+    code, message = run()
+    if message is not None:
+        fail(*message)
     try:
         # Flushed here: if Python cannot do so when it ends, it changes the exit code.
         sys.stdout.flush()
     except OSError as error:
-        if not is_reported and not isinstance(error, BrokenPipeError):
+        if message is None and not isinstance(error, BrokenPipeError):
             fail(f"Cannot write stdout: {error.strerror}")
         code = code or 1
         discard_output()
     sys.exit(code)
+
+
+def run() -> tuple[int, tuple[str, str] | None]:
+    """Run the command; returns its exit code, and the title and text of an error to report."""
+    try:
+        app(prog_name=COMMAND)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 0, None
+    except (CommandError, SettingsError) as error:
+        return 1, (error.title, error.text)
+    except InputError as error:
+        return 1, (f"Cannot read the input: {error}", "")
+    except BrokenPipeError:
+        # The reader of the output has closed it, as `head` does: exit without a message.
+        discard_output()
+        return 1, None
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EBADF):
+            raise
+        return 1, (f"Cannot write: {error.strerror}", "")
+    return 0, None
 
 
 def fail(title: str, text: str = "") -> None:

@@ -42,7 +42,7 @@ FAILED_HINT = f"{HINT} After a change of the input, give another --output."
 
 @dataclass
 class Progress:
-    """Counts of all parts, and those of this run, with a progress bar over bytes, and failures."""
+    """Counts of all parts and of this run alone, failures, and a progress bar over bytes."""
 
     bar: Bar
     total: Counts

@@ -277,7 +277,7 @@ def check_pipeline(names: Sequence[str], nlp: Language) -> list[str]:
 
 
 def merge(config: dict[str, Any], changes: dict[str, Any]) -> None:
-    """Put changes into a config, in place: what is there already stays in its order."""
+    """Put changes into a config, in place: sections that it already has stay in their order."""
     for name, value in changes.items():
         section = config.get(name)
         if (
@@ -296,7 +296,7 @@ def _function(section: dict[str, Any]) -> str | None:
 
 
 def share_tok2vec(config: Config) -> dict[str, Any]:
-    """Let the parser listen to a shared tok2vec, if there is one; returns the tok2vec's section."""
+    """Make the parser listen to a shared tok2vec, if there is one; returns the section of either."""
     if "tok2vec" in config["components"]:
         config["components"][PARSER]["model"]["tok2vec"] = dict(LISTENER)
         return config["components"]["tok2vec"]["model"]

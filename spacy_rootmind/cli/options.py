@@ -247,7 +247,7 @@ def given_options(context: typer.Context) -> frozenset[str]:
 def check_effects(given: frozenset[str], values: dict[str, Any]) -> None:
     """Check that the given options change something, given the others.
 
-    Those that depend on the files are checked when their formats are known.
+    Options that depend on the files are checked when their formats are known.
 
     Raises
     ------

@@ -77,7 +77,7 @@ def parse(options: ParseOptions) -> int:
 
 
 def with_defaults(options: ParseOptions, to_format: str) -> ParseOptions:
-    """Fill in what is left open: drawn trees have probabilities, and texts need no report."""
+    """Fill in defaults: drawn trees have probabilities, and texts need no report."""
     settings = options.settings
     if to_format == "tree":
         confidence = True if settings.confidence is None else settings.confidence

@@ -171,8 +171,8 @@ def arc_ends(
 ) -> list[tuple[float, float]]:
     """Place the head and the dependent of each arc.
 
-    Where arcs meet, they end side by side: those to the left, from ROOT, and those to the right,
-    the highest innermost. Then arcs with a common end do not cross.
+    Arcs end side by side at a word: first arcs to the left, then the arc from ROOT, then arcs to
+    the right, the highest innermost. So arcs with a common end do not cross.
     """
     order: list[list[tuple[int, int, int]]] = [[] for _ in drawing.columns]
     for i, (arc, level) in enumerate(zip(drawing.arcs, levels, strict=True)):

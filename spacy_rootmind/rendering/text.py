@@ -20,7 +20,7 @@ LETTER_WIDTHS = {
 # Other characters by their category: capitals, letters and symbols of all scripts.
 CATEGORY_WIDTHS = {"Lu": 720, "Lt": 720, "Lo": 640, "So": 1000, "Sm": 640, "Mc": 400}
 FULL_WIDTH, EMOJI = 1000, 1300
-# Hebrew and Arabic letters, and all that is left: digits, letters such as a, signs.
+# Hebrew and Arabic letters; and all other characters: digits, letters such as a, signs.
 SEMITIC, OTHER = 480, 556
 # Characters that one glyph contains: a long Arabic formula.
 LIGATURES = {"\ufdfd": 8000, "\ufdfa": 3000}

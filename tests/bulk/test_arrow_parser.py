@@ -170,7 +170,7 @@ def test_what_conllu_gives_is_in_the_rows(web_pipeline):
 
 
 def test_long_documents_are_parsed_in_pieces(pipeline, trained):
-    """Cut between sentences, the pieces are those of separate documents."""
+    """Cut between sentences, the pieces are parsed as separate documents."""
     text = " ".join(TEXTS[0] for _ in range(20))
     found = ArrowParser(pipeline, max_chars=200)(table_of([text, TEXTS[0]]))
     rows = rows_of(found, "d0")

@@ -73,7 +73,7 @@ def rows_of(folder):
 
 
 def assert_parsed_once(folder, nlp, texts):
-    """Assert that the rows are those of `nlp.pipe`: none lost, none twice, the trees equal."""
+    """Assert that the rows are what `nlp.pipe` finds: none lost, none twice, equal trees."""
     docs = list(read_docs(folder, spacy.blank("xx").vocab))
     assert [doc.text for doc in docs] == texts
     for doc, expected in zip(docs, nlp.pipe(texts), strict=True):
@@ -118,7 +118,7 @@ def test_a_second_run_does_what_is_missing(
     assert [i for i in range(len(files)) if before[i] != after[i]] == [2]
     assert_parsed_once(output, trained, texts)
     assert not list(output.glob(".*"))
-    # A part that is there is not parsed again, even if it is asked for.
+    # A part that is there is not parsed again, even on request.
     source = list_sources([str(corpus)])[0]
     part = Part(2, source, 0, 0, 0)
     counts = part_module.parse_part(part_module.Job(ArrowParser(run.settings), str(output)), part)

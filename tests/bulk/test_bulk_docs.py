@@ -82,7 +82,7 @@ def run_code(code, folder):
 
 
 def assert_parsed(rows, pipeline):
-    """Assert that the rows of sentences are those of the corpus, in any order."""
+    """Assert that the rows are the sentences of the corpus, in any order."""
     data = {"id": [f"d{i}" for i in range(len(TEXTS))], "text": TEXTS}
     expected = ArrowParser(pipeline, confidence=True)(pa.table(data)).to_pylist()
     rows = sorted(rows, key=lambda row: (row["id"], row["sentence"]))

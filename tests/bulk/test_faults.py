@@ -162,9 +162,9 @@ def files_in(folder):
 
 
 def assert_parsed_once(run, nlp):
-    """Assert that no document is lost or there twice, and that the trees are those of `nlp.pipe`.
+    """Assert that no document is lost or there twice, and that `nlp.pipe` finds the same trees.
 
-    In formats other than Parquet, files are those of a run that was not disturbed.
+    In formats other than Parquet, an undisturbed run writes the same files.
     """
     assert not list(run.output.glob(".*"))
     if run.form != "parquet":
@@ -230,7 +230,7 @@ def test_a_document_that_kills_is_isolated(form, n, run, trained):
 
 
 def test_interrupted_runs_continue(run, trained):
-    # Its parts have markers, as those of all formats but Parquet.
+    # Its parts have markers, as in all formats except Parquet.
     run.form = "jsonl"
     process = run.start()
     run.wait_for_parts(1, process)

@@ -13,7 +13,7 @@ from spacy_rootmind.cli.app import main
 def run(monkeypatch):
     """Run a command of `python -m spacy_rootmind`; returns what `subprocess.run` does.
 
-    What it raises is raised here: no user would see a traceback.
+    Errors that it raises are raised here: no user would see a traceback.
     """
 
     def run_command(*arguments, input=b""):

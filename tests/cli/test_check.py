@@ -54,7 +54,7 @@ def check_docs(tmp_path, docs, **settings):
 
 
 def reported(paths, capsys, code=0):
-    """What the command says of files, by their names."""
+    """Run the command; returns its findings by the names of files."""
     assert check(paths, max_sentence_length=None, as_json=True) == code
     found = json.loads(capsys.readouterr().out)["treebanks"]
     return {treebank["name"].rpartition("/")[2]: treebank for treebank in found}

@@ -45,7 +45,7 @@ def paths(tmp_path, quickstart_docs):
 
 @pytest.fixture
 def report(capsys):
-    """What the command finds in the training and the development corpus, and its exit code."""
+    """The findings in the training and the development corpus, and the exit code."""
 
     def run(overrides, limit=0):
         code = debug(CONFIG, overrides, limit=limit, as_json=True)

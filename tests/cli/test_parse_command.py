@@ -293,7 +293,7 @@ LONG = "x" * 300
         (BULK + "--progress -q", 2, "one of --progress and --quiet, received both"),
         (BULK + "--scheduler tcp://x:1 -n 2", 2, "--n-workers without --scheduler"),
         (BULK + "-n 0", 1, "Expected --n-workers to be positive or -1, received 0"),
-        # What the pipeline and its settings are.
+        # Pipelines and their settings.
         ("parse no_such_model -", 1, "Cannot load no_such_model"),
         (f"parse {LONG} -", 1, "Cannot load x"),
         ("parse {other} a.txt", 1, "no component root_mst"),
@@ -549,7 +549,7 @@ def test_closed_stdout_ends_the_run_silently(pipeline, tmp_path):
     ],
 )
 def test_full_disk_under_stdout_is_reported(arguments, unbuffered, message, pipeline, tmp_path):
-    # By an interpreter of its own, which writes what is left in a buffer when it ends.
+    # By an interpreter of its own, which writes the rest of a buffer when it ends.
     treebank = QUICKSTART / "assets" / "en_quick-ud-test.conllu"
     given = [each.format(pipeline=pipeline, treebank=treebank) for each in arguments]
     with open("/dev/full", "wb") as full:

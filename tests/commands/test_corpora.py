@@ -146,7 +146,7 @@ def streamed_corpora(quickstart_docs, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def streamed_labels(streamed_corpora, tmp_path_factory):
-    """What `spacy init labels` finds in the whole of it."""
+    """The labels that `spacy init labels` finds in the whole of it."""
     folder = tmp_path_factory.mktemp("labels")
     config = write_config(folder / "labels.cfg", {"root_mst": root_mst()}, streamed_corpora)
     spacy_command("init", "labels", config, folder, cwd=folder)

@@ -1,4 +1,4 @@
-"""What spaCy's `Language` does with a pipeline, as users of `parser` know it."""
+"""The methods of spaCy's `Language`, as users of `parser` know them."""
 
 import copy
 import gc

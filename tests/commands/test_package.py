@@ -81,7 +81,7 @@ def bare(tmp_path_factory):
 
 
 def check_parses(environment, nlp, folder):
-    """Compare parses of the installed package with those of the pipeline that it was made of."""
+    """Compare the parses of the installed package and of the pipeline that it was made of."""
     printed = environment.run("python", "-c", PARSE, json.dumps(TEXTS), cwd=folder)
     spacy_file, rootmind_file, version, arcs = json.loads(printed.splitlines()[-1])
     assert Path(spacy_file).is_relative_to(environment.folder)

@@ -52,7 +52,7 @@ def make_run(launcher, pipeline, source, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def expected(make_run):
-    """The outputs of uninterrupted runs, by format, made when they are asked for."""
+    """The outputs of uninterrupted runs, by format, made on demand."""
 
     @cache
     def get(form):
@@ -82,7 +82,7 @@ def make_training(launcher, quickstart_docs, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def expected_training(make_training):
-    """What an uninterrupted training saves."""
+    """The files that an uninterrupted training saves."""
     run = make_training()
     result = run()
     assert result.returncode == 0, result.stderr
