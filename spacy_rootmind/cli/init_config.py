@@ -60,7 +60,7 @@ WITH_OTHERS = {
         PARSER: {
             # The parser's own layers learn faster than the token vectors that it shares.
             "learn_rate_factor": 2.0,
-            "model": {"lstm_width": 192, "arc_width": 192, "label_width": 96},
+            "model": {"qrnn_width": 288, "arc_width": 192, "label_width": 96},
         }
     },
 }
@@ -296,7 +296,7 @@ def _function(section: dict[str, Any]) -> str | None:
 
 
 def share_tok2vec(config: Config) -> dict[str, Any]:
-    """Make the parser listen to a shared tok2vec, if there is one; returns the section of either."""
+    """Make the parser listen to a shared tok2vec, if there is one; returns its section."""
     if "tok2vec" in config["components"]:
         config["components"][PARSER]["model"]["tok2vec"] = dict(LISTENER)
         return config["components"]["tok2vec"]["model"]
