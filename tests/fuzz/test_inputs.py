@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from parsers import gold_examples, join, make_nlp, read_conllu
 from spacy.tokens import Doc, DocBin
 
-from spacy_rootmind.cli.check import check_treebank, read_treebank
+from spacy_rootmind.cli.check import check_treebank, compare, read_treebank, report
 from spacy_rootmind.formats.conllu_sentence import FORM
 from spacy_rootmind.formats.lines import InputError, Inputs
 from spacy_rootmind.formats.records import Failure, InputRecord
@@ -98,8 +98,9 @@ def check_written(nlp, folder, record, doc, form, written):
 def check_check(path):
     """The command `check` reads the same file, and reports what is wrong."""
     findings = check_treebank(str(path), read_treebank(path), None)
-    findings.check_training()
-    json.dumps(findings.summary(), allow_nan=False)
+    compare([findings])
+    report([findings], as_json=True)
+    report([findings], as_json=False)
 
 
 # --- CoNLL-U -----------------------------------------------------------------------------------
