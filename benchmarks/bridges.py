@@ -27,8 +27,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from lib.decoder_figures import UNCLEAR
-from lib.inputs import Batch, family_batch, treebank_batch
+from lib.inputs import UNCLEAR, Batch, family_batch, treebank_batch
 from lib.options import add_options, make_parser
 from lib.tables import duration, setup_line, table, write_csv, write_markdown
 from lib.timing import interleave, warm_seconds

@@ -19,26 +19,18 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from lib.checkouts import load_peers
 from lib.decoder_checks import Verdict, soft_mask_verdicts
-from lib.decoder_figures import (
-    PROBES,
-    UNCLEAR,
-    batch_size,
-    growth,
-    kbest_times,
-    memory_growth,
-    scan_ratios,
-    thread_speedups,
-)
+from lib.decoder_figures import growth, thread_speedups
 from lib.decoder_peers import LOADERS
 from lib.decoder_report import cell, write_report
 from lib.decoder_times import DisagreementError, Row, measure
 from lib.decoders import Decoder, our_decoders, row_argmax
-from lib.inputs import FAMILIES, family_batch, treebank_batch
+from lib.inputs import FAMILIES, UNCLEAR, family_batch, treebank_batch
 from lib.options import add_options, make_parser, read_checkouts
-from lib.tables import Figure
 from lib.timing import Forecast
 
 FULL_SIZES = (10, 25, 50, 100, 200, 500, 1000, 2000)
+# Lengths of short sentences, to predict the time of long ones.
+PROBES = (50, 100)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,17 +46,7 @@ class Plan:
     pairs: int = 31
     treebank: int = 1000
     masks: int = 300
-    growth_sizes: tuple[int, ...] = (200, 300, 500, 700, 1000, 1400, 2000)
-    thread_counts: tuple[int, ...] = (1000, 10_000)
-    memory_cases: tuple[tuple[str, int, int, int], ...] = (
-        ("tree", 2000, 1, 1),
-        ("tree", 500, 100, 1),
-        ("tree", 500, 100, 2),
-        ("projective tree", 1000, 1, 1),
-        ("k best", 2000, 1, 1),
-    )
-    kbest_sizes: tuple[int, ...] = (10, 25, 50, 100)
-    ks: tuple[int, ...] = (10, 100)
+    threads: tuple[int, ...] = (1000, 10_000)
 
 
 SMOKE = Plan(
@@ -74,11 +56,7 @@ SMOKE = Plan(
     pairs=3,
     treebank=50,
     masks=20,
-    growth_sizes=(60, 80, 120),
-    thread_counts=(50, 100),
-    memory_cases=(("tree", 200, 1, 1), ("projective tree", 100, 1, 1), ("k best", 100, 1, 1)),
-    kbest_sizes=(10,),
-    ks=(5,),
+    threads=(50, 100),
 )
 
 
@@ -105,22 +83,16 @@ def treebank_rows(plan: Plan, decoders: Sequence[Decoder], treebank: Path | None
         yield from rows
 
 
+def batch_size(n: int) -> int:
+    """Return the number of sentences of n words in a batch."""
+    return max(1, min(1000, 200_000 // n**2))
+
+
 def print_rows(rows: Sequence[Row]) -> None:
     """Print rows as they are measured."""
     for row in rows:
         print(f"{row.family:<22} {row.n:>5}  {row.decoder:<45} {cell(row):>12}  {row.note}")
     sys.stdout.flush()
-
-
-def derived_figures(
-    plan: Plan, treebank: Path | None, decoders: Sequence[Decoder]
-) -> Iterator[Figure]:
-    """Measure the figures that are not in the tables of times."""
-    yield from scan_ratios(plan.treebank, treebank, plan.pairs)
-    yield from growth(decoders, list(FAMILIES), plan.growth_sizes, plan.budget)
-    yield from thread_speedups(plan.thread_counts, treebank, plan.pairs)
-    yield from memory_growth(plan.memory_cases)
-    yield from kbest_times(plan.kbest_sizes, plan.ks, plan.repeats)
 
 
 def check_soft_masks(decoders: Sequence[Decoder], count: int) -> list[tuple[Decoder, str, Verdict]]:
@@ -149,7 +121,7 @@ def main() -> None:
     try:
         masks = check_soft_masks(decoders, plan.masks)
         rows = [*family_rows(plan, decoders), *treebank_rows(plan, decoders, options.treebank)]
-        figures = list(derived_figures(plan, options.treebank, ours))
+        figures = [*growth(rows), *thread_speedups(plan.threads, options.treebank, plan.pairs)]
     except DisagreementError as error:
         sys.exit(f"WRONG: {error}")
     write_report(options.out, rows, figures, masks, decoders, missing)

@@ -25,10 +25,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import spacy
-from lib.callgrind import count_call, load_marks, read_counts, run_counted
+from lib.callgrind import NoCompilerError, count_call, load_marks, read_counts, run_counted
 from lib.inputs import family_batch, treebank_batch
 from lib.options import make_parser
-from lib.scan import NoCompilerError
 from lib.tables import table
 
 from spacy_rootmind import arc_marginals, decode, decode_kbest, sample_trees

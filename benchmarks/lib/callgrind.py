@@ -1,12 +1,34 @@
 """Counts of instructions by callgrind: marks around a call, and its cost in each library."""
 
 import ctypes
+import os
+import shutil
 import subprocess
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from lib.scan import compile_library
+
+class NoCompilerError(RuntimeError):
+    """No working C compiler was found."""
+
+
+def compile_library(name: str) -> ctypes.CDLL:
+    """Compile a C file next to this one into a temporary folder, and load it."""
+    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
+    compiler = compiler or shutil.which("clang")
+    if compiler is None:
+        raise NoCompilerError("no C compiler found; set CC")
+    source = Path(__file__).with_name(name)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        library = Path(folder) / "library.so"
+        flags = ["-O3", "-shared", "-fPIC", "-o", str(library)]
+        try:
+            subprocess.run([*compiler.split(), *flags, str(source)], check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise NoCompilerError(f"{compiler} does not compile {source.name}") from error
+        return ctypes.CDLL(str(library))
 
 
 def load_marks() -> ctypes.CDLL:

@@ -24,6 +24,8 @@ TREEBANK_QUANTILES = (
 
 # Added to the score of the right head; the noise of the others has deviation 1.
 MARGIN = 8
+# Share of words without a clear head, so that ArcMax does not decode every sentence.
+UNCLEAR = 0.05
 
 
 @dataclass(frozen=True)
