@@ -9,15 +9,9 @@ from conftest import QUICKSTART, ROOT
 from spacy.cli.init_config import fill_config
 from spacy.cli.train import train
 from spacy.tokens import DocBin
-from spacy.util import load_config, load_model_from_config
-
-from spacy_rootmind.pipeline.attributes import (
-    attributes_read,
-    require_annotated_vectors,
-)
+from spacy.util import load_config
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
-from compare_with_spacy_parser import write_config
 
 CONFIGS = [*sorted((ROOT / "configs").glob("*.cfg")), QUICKSTART / "configs" / "config.cfg"]
 FEATURES = ROOT / "configs" / "features.cfg"
@@ -51,22 +45,6 @@ def test_config_is_what_spacy_writes(path, tmp_path):
     assert not isinstance(rate, dict) or rate["total_steps"] == training["max_steps"]
 
 
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_spacys_parser_takes_the_parsers_place(path, tmp_path):
-    """A benchmark compares the two, each trained with the same settings."""
-    if path.stem in PACKAGES:
-        pytest.importorskip(PACKAGES[path.stem], reason=f"needs {PACKAGES[path.stem]}")
-    if path == LINEAR:
-        with pytest.raises(SystemExit, match="token vectors"):
-            write_config(path, tmp_path / "parser.cfg")
-        return
-    write_config(path, tmp_path / "parser.cfg")
-    filled = fill_config(tmp_path / "filled.cfg", tmp_path / "parser.cfg", silent=True)[1]
-    factories = [component["factory"] for component in filled["components"].values()]
-    assert "parser" in factories
-    assert "root_mst" not in factories
-
-
 def test_config_with_features_trains_and_loads(corpus, tmp_path):
     overrides = {
         "paths.train": corpus,
@@ -88,15 +66,6 @@ def test_linear_parser_of_its_config_trains_and_loads(corpus, tmp_path):
     assert nlp.meta["performance"]["dep_uas"] > 0.5
     doc = nlp("The cat saw a dog.")
     assert sum(token.head.i == token.i for token in doc) == 1
-
-
-def test_features_are_predicted_by_the_components_of_their_config():
-    config = load_config(FEATURES)
-    nlp = load_model_from_config(config, auto_fill=False)
-    assert nlp.pipe_names == ["tok2vec", "tagger", "morphologizer", "root_mst"]
-    read = attributes_read(nlp.get_pipe("root_mst").model)
-    assert read == ["TAG", "POS", "MORPH"]
-    require_annotated_vectors(nlp, "root_mst", read)
 
 
 def test_spacy_debugs_the_parser_of_a_config_with_features(corpus, tmp_path):

@@ -1,6 +1,5 @@
 """What the package says of itself, in every place that says it."""
 
-import importlib.util
 import os
 import re
 import shlex
@@ -69,12 +68,6 @@ def test_commands_without_build_isolation_install_what_the_build_requires(page):
     # spaCy brings NumPy.
     others = {each for each in required if each.name != "numpy"}
     assert set(map(Requirement, shlex.split(command))) == others
-
-
-def test_pipeline_allows_the_version(web_pipeline):
-    required = map(Requirement, srsly.read_json(web_pipeline / "meta.json")["requirements"])
-    [own] = [requirement for requirement in required if requirement.name == "spacy-rootmind"]
-    assert own.specifier.contains(spacy_rootmind.__version__)
 
 
 def test_type_checkers_find_the_package():
@@ -184,37 +177,3 @@ def test_wheels_are_tested_with_what_the_sdist_has():
     included = set(re.findall(r"^graft (\S+)$", manifest, flags=re.MULTILINE))
     included |= set(re.search(r"^include (.*)$", manifest, flags=re.MULTILINE)[1].split())
     assert set(sources) <= included | {"pyproject.toml"}
-
-
-@pytest.fixture
-def matrix(tmp_path, monkeypatch):
-    """The script that tests combinations of versions, with a copy of its page."""
-    path = ROOT / ".ci" / "matrix.py"
-    if not path.is_file():
-        pytest.skip("the source distribution has no .ci")
-    spec = importlib.util.spec_from_file_location("matrix", path)
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "matrix", module)
-    spec.loader.exec_module(module)
-    module.PAGE = tmp_path / "versions.md"
-    module.PAGE.write_text((ROOT / "docs" / "versions.md").read_text("utf8"), encoding="utf8")
-    return module
-
-
-def test_table_of_versions_is_that_of_its_script(matrix):
-    page = matrix.PAGE.read_text(encoding="utf8")
-    matrix.write_table({})
-    assert matrix.PAGE.read_text(encoding="utf8") == page
-    names = [combination.name for combination in matrix.COMBINATIONS]
-    shown = re.findall(r"^\| (\S.*?) \| 3\.\d+ \|", page, flags=re.MULTILINE)
-    assert shown
-    assert shown == [name for name in names if name in shown]
-
-
-def test_a_combination_replaces_its_own_line(matrix):
-    page = matrix.PAGE.read_text(encoding="utf8").splitlines()
-    line = "| oldest | 3.10 | 3.8.2 | 1.25.2 |  | 1 failed |"
-    matrix.write_table({"oldest": line})
-    changed = matrix.PAGE.read_text(encoding="utf8").splitlines()
-    [place] = [i for i, old in enumerate(page) if old.startswith("| oldest |")]
-    assert changed == [*page[:place], line, *page[place + 1 :]]

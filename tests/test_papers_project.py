@@ -8,8 +8,6 @@ import csv
 import json
 import re
 import shutil
-from fractions import Fraction
-from math import comb
 
 import numpy as np
 import pytest
@@ -139,11 +137,6 @@ def test_gold_heads_are_those_of_the_treebank(project, source, treebank):
     assert [len(square) for square in squares] == [len(own) for own in heads]
 
 
-def test_every_tenth_sentence_is_held_out_without_a_dev_set(project):
-    assert matrices(project, "Toy-One")[2] == 60
-    assert matrices(project, "Toy-Two")[2] == 36
-
-
 def test_scores_are_those_of_the_saved_model(project, source):
     nlp = spacy.load(project / "models" / "Toy-One" / "head_selection" / "model-last")
     squares, _, _ = matrices(project, "Toy-One")
@@ -153,32 +146,6 @@ def test_scores_are_those_of_the_saved_model(project, source):
     doc = nlp.get_pipe("root_mst")(spacy.tokens.Doc(nlp.vocab, words))
     parsed = [0 if token.head.i == token.i else token.head.i + 1 for token in doc]
     assert decode(squares[0])[1:].tolist() == parsed
-
-
-def test_training_again_does_nothing(project, source):
-    files = sorted((project / "scores").rglob("*.npz"))
-    before = [path.stat().st_mtime_ns for path in files]
-    result = run_script("train", "--steps", STEPS, project=project, ROOTMIND_UD=str(source))
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.count("done before") == 2
-    assert [path.stat().st_mtime_ns for path in files] == before
-
-
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        (["train"], ["ROOTMIND_UD"]),
-        (["train", "SOURCE", "--treebanks", "Toy-Three"], ["Toy-Three", "Toy-One"]),
-        # What to run first.
-        (["write_results", "--root", "EMPTY"], ["project run malformed_rates"]),
-    ],
-)
-def test_errors_name_what_is_missing(arguments, named, project, source, tmp_path):
-    folders = {"SOURCE": source, "EMPTY": tmp_path}
-    script, *rest = [folders.get(argument, argument) for argument in arguments]
-    result = run_script(script, *rest, project=project)
-    assert result.returncode != 0
-    assert all(name in result.stderr for name in named)
 
 
 # --- Please Mind the Root ----------------------------------------------------------------------
@@ -242,49 +209,6 @@ def test_rates_are_those_of_parsers_trained_with_each_kind_of_input(project, sou
     ]
 
 
-@pytest.mark.parametrize(("place", "name"), [(2, "correct"), (4, "exact")])
-def test_changes_by_the_constraint_are_averaged(project, place, name):
-    [line] = [own for own in rows(project, "malformed_rates-changes") if own[0] == "all"]
-    own = [found for found in saved_rates(project) if found["inputs"] == "predicted"]
-    changes = [
-        100 * (after / before - 1) for before, after in (found[name] for found in own) if before
-    ]
-    assert line[1] == str(len(TREEBANKS))
-    assert float(line[place] or "nan") == pytest.approx(
-        np.mean(changes) if changes else np.nan, nan_ok=True
-    )
-
-
-def test_counting_rates_again_trains_nothing(project, source):
-    before = (project / "rates.jsonl").read_bytes()
-    arguments = ("--epochs", 1, "--seeds", 0)
-    result = run_script("malformed_rates", source, *arguments, project=project)
-    assert result.returncode == 0, result.stderr
-    assert "malformed," not in result.stdout
-    assert (project / "rates.jsonl").read_bytes() == before
-
-
-GOLD_ATTRIBUTES = """
-import sys
-import spacy
-import malformed_rates
-from lib.trainings import read_with_gold_attributes
-
-for example in read_with_gold_attributes(sys.argv[1], gold_preproc=True)(spacy.blank("xx")):
-    for name in ("tag_", "pos_", "morph"):
-        gold = [str(getattr(token, name)) for token in example.reference]
-        assert any(gold)
-        assert [str(getattr(token, name)) for token in example.predicted] == gold
-    assert all(not token.has_head() for token in example.predicted)
-"""
-
-
-def test_gold_attributes_reach_the_parser(project):
-    path = project / "corpus" / "Toy-One" / "test.spacy"
-    result = run_code(GOLD_ATTRIBUTES, path, project=project)
-    assert result.returncode == 0, result.stderr
-
-
 def test_published_rows_average_to_the_published_groups():
     """Table 1 of the paper from the rows of its table 2, which are rounded."""
     with (PAPERS / "scripts" / "zmigrod2020_table2.csv").open(encoding="utf8", newline="") as file:
@@ -316,17 +240,6 @@ def test_roots_are_counted_right(project):
             assert float(table[r - 1][column]) == pytest.approx(100 * np.mean(roots == r))
         assert float(table[5][column]) == pytest.approx(100 * np.mean(roots >= 6))
         assert float(table[6][column]) == pytest.approx(roots.mean())
-
-
-def test_equation_2_is_averaged_over_lengths(project):
-    lengths = [len(square) - 1 for square in all_matrices(project, "head_selection")]
-    table = rows(project, "root_of_a_problem-roots")
-    for r in range(1, 6):
-        shares = [
-            Fraction(comb(n, r) * r * n ** (n - r), n * (n + 1) ** (n - 1)) if r <= n else 0
-            for n in lengths
-        ]
-        assert float(table[r - 1][3]) == pytest.approx(float(100 * sum(shares) / len(lengths)))
 
 
 @pytest.mark.parametrize("treebank", TREEBANKS)
@@ -369,19 +282,6 @@ def test_exact_draws_have_no_bias_and_the_naive_one_has(project):
         biased = table["naive draw, scores as scored"]
         assert float(biased[2]) > 2 * noise
         assert float(biased[5]) < 1.5 * noise + 0.001
-
-
-def test_draws_without_replacement_have_no_duplicates(project):
-    lines = rows(project, "sampling-duplicates")
-    assert len(lines) == 6
-    for line in lines:
-        duplicates, without, covered, more = map(float, line[3:7])
-        assert without == 0
-        assert 0 <= duplicates < 100
-        # Trees not drawn yet add what duplicates do not.
-        assert more > covered or duplicates == 0
-    shares = [float(line[3]) for line in lines if line[0] == "trained"]
-    assert shares == sorted(shares)
 
 
 # --- what is written ---------------------------------------------------------------------------

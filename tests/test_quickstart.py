@@ -7,11 +7,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from commandline import run_module
 from conftest import QUICKSTART, ROOT
 from environments import make_installed
 from spacy.parts_of_speech import IDS as PARTS_OF_SPEECH
-from weasel.util.config import load_project_config
 
 from spacy_rootmind.cli.check import check_treebank, compare, read_treebank
 from spacy_rootmind.formats.conllu import read_sentences
@@ -137,29 +135,3 @@ def test_page_shows_the_first_sentence_of_the_output(ran):
     written = block[block.index("# text = ") :]
     number = re.compile(r"\d+\.\d+")
     assert number.sub("N", shown.rstrip("\n")) == number.sub("N", written)
-
-
-def test_parse_command_writes_valid_conllu(trained, tmp_path):
-    """As the project has it, in a folder like the project's."""
-    (tmp_path / "training").mkdir()
-    trained.to_disk(tmp_path / "training" / "model-best")
-    (tmp_path / "in.txt").write_text("The cat didn't sleep.\n\nShe saw  him.\n", encoding="utf8")
-    project = load_project_config(QUICKSTART, interpolate=False)
-    [command] = [command for command in project["commands"] if command["name"] == "parse"]
-    for script in command["script"]:
-        python, option, *arguments = script.replace("${vars.text}", "in.txt").split()
-        assert (python, option) == ("python", "-m")
-        result = run_module(*arguments, cwd=tmp_path)
-        assert result.returncode == 0, result.stderr
-    result = run_module("spacy_rootmind", "check", *command["outputs"], cwd=tmp_path)
-    counts = dict(re.findall(r"(?m)^(\w[\w ]*?)  +(\S+)", result.stdout.decode()))
-    assert counts["Sentences"] == counts["Complete trees"]
-    [output] = command["outputs"]
-    blocks = (tmp_path / output).read_text(encoding="utf8").strip().split("\n\n")
-    assert len(blocks) == int(counts["Sentences"]) >= 2
-    for block in blocks:
-        rows = [line.split("\t") for line in block.splitlines() if not line.startswith("#")]
-        assert [row[0] for row in rows] == [str(i) for i in range(1, len(rows) + 1)]
-        assert all(len(row) == 10 for row in rows)
-        assert [row[7] == "root" for row in rows] == [row[6] == "0" for row in rows]
-        assert sum(row[6] == "0" for row in rows) == 1

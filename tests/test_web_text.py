@@ -92,43 +92,12 @@ def test_documents_with_text_of_the_held_out_sets_are_left_out(corpora, held_out
     assert HELD_OUT in shared
 
 
-def test_order_depends_on_the_seed_alone(corpora, held_out):
-    first = documents(corpora, held_out)
-    assert documents(corpora, held_out) == first
-    assert any(documents(corpora, held_out, seed) != first for seed in range(1, 4))
-
-
 def test_documents_have_several_sentences():
     lines = [f"Sentence {number}. Another?" for number in range(100)] + ["", "No end"]
     found = list(make_text.group_lines(lines, np.random.default_rng(0)))
     assert [line for document in found for line in document] == [line for line in lines if line]
     sizes = [len(make_text.SENTENCE_END.findall(" ".join(d))) for d in found[:-1]]
     assert set(sizes) == set(make_text.SENTENCES)
-
-
-@pytest.mark.parametrize("damage", ["missing", "damaged"])
-def test_command_names_a_corpus_that_cannot_be_read(damage, corpora, train, held_out, monkeypatch):
-    path = corpora / "state_union.zip"
-    path.unlink()
-    if damage == "damaged":
-        path.write_bytes(b"PK")
-    arguments = [corpora, corpora / "text.spacy", train, *held_out]
-    monkeypatch.setattr(sys, "argv", ["make_text.py", *map(str, arguments)])
-    with pytest.raises(SystemExit, match=r"cannot read .*state_union.zip .*project assets"):
-        make_text.main()
-    assert not (corpora / "text.spacy").exists()
-
-
-def test_lines_that_break_a_sentence_are_joined():
-    lines = ["So, when we", "input something,", "] it beeps", "", "end", "2 hours", "Later", ""]
-    expected = ["So, when we input something, ] it beeps", "", "end", "2 hours", "Later", ""]
-    assert make_text.join_broken(lines) == expected
-
-
-def test_lines_start_sentences():
-    doc = make_text.make_doc(spacy.blank("en"), ["No title", "(it) rained. It stopped", "end"])
-    assert [token.text for token in doc if token.is_sent_start] == ["No", "(", "end"]
-    assert not any(token.is_sent_start is False for token in doc)
 
 
 def test_command_writes_docs_with_the_starts_of_lines(corpora, train, held_out, monkeypatch):

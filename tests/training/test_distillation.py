@@ -16,11 +16,10 @@ from strategies import rng_for
 from thinc.api import Ops
 
 from spacy_rootmind import TreeDistribution
-from spacy_rootmind.annotation.details import StoredDistribution
 from spacy_rootmind.annotation.gold import GoldBatch
 from spacy_rootmind.annotation.records import read_record
 from spacy_rootmind.annotation.sentences import sentences_of, words_of
-from spacy_rootmind.annotation.teacher_records import arc_probabilities, average, find_targets
+from spacy_rootmind.annotation.teacher_records import average, find_targets
 from spacy_rootmind.network.architecture import ParserInput
 from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.pipeline.serialization import save_folder
@@ -60,24 +59,6 @@ def test_cross_entropy_is_the_sum_over_all_trees(n):
 
     loss, _ = tree_cross_entropy(scores, bucket, marginals)
     assert loss == pytest.approx(-(np.exp(log_probs(taught)) * log_probs(scores)).sum(), rel=1e-9)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_cross_entropy_gradient_matches_finite_differences(dtype):
-    rng = rng_for("cross entropy gradient")
-    for bucket in buckets_of([3, 1, 5, 3, 0, 9]):
-        marginals, _ = teacher_marginals(rng, bucket)
-        scores = rng.standard_normal(bucket.allowed.shape).astype(dtype)
-        loss, gradient = tree_cross_entropy(scores, bucket, marginals)
-        assert isinstance(loss, float)
-        assert gradient.dtype == dtype
-        if dtype == np.float64:
-            assert_directional(
-                lambda b=bucket, m=marginals, s=scores: tree_cross_entropy(s, b, m)[0],
-                scores,
-                gradient,
-                rng,
-            )
 
 
 # --- what a Doc keeps --------------------------------------------------------------------------
@@ -172,19 +153,6 @@ def test_a_teacher_that_parses_a_doc_again_replaces_its_own_distribution(teacher
             np.testing.assert_allclose(again.log_weights, stored.log_weights, rtol=1e-5)
 
 
-def test_other_teachers_are_kept_until_they_parse_again(teacher, quickstart_docs):
-    other = make_nlp(distribution_threshold=1e-9)
-    train(other, gold_examples(quickstart_docs[:20], other), steps=2)
-    doc = other(teacher(TEXT))
-    names = [[one.teacher for one in stored] for _, stored in stored_of(doc)]
-    assert {len(set(own)) for own in names} == {2}
-    # The same teachers, in the order in which they parsed.
-    doc = teacher(doc)
-    assert [[one.teacher for one in stored] for _, stored in stored_of(doc)] == [
-        [second, first] for first, second in names
-    ]
-
-
 def test_a_teacher_that_was_trained_further_is_another(quickstart_docs):
     nlp = make_nlp(distribution_threshold=1e-9)
     examples = gold_examples(quickstart_docs[:20], nlp)
@@ -207,13 +175,6 @@ def test_parsers_that_score_one_label_are_different_teachers(model):
         train(nlp, gold_examples([gold], nlp), steps=2)
         names |= {one.teacher for _, stored in stored_of(nlp("the cat")) for one in stored}
     assert len(names) == 2
-
-
-def test_a_parser_of_other_labels_is_another_teacher(teacher):
-    parser = teacher.get_pipe("root_mst")
-    assert teacher_name(parser.model, parser.labels) != teacher_name(
-        parser.model, parser.labels[::-1]
-    )
 
 
 def test_a_parser_in_half_precision_is_the_same_teacher(teacher, tmp_path):
@@ -275,18 +236,6 @@ def test_starts_of_a_line_s_marks_are_learnt_at_the_first_mark(teacher):
     assert 0 < expected < 1
     for taught in (teacher(doc), teacher.get_pipe("root_mst")(doc)):
         assert starts_taught_in(taught)[4:6] == pytest.approx([expected, 0.0], abs=1e-5)
-
-
-def test_a_later_teacher_keeps_what_was_stated(teacher):
-    doc = teacher.make_doc(TEXT)
-    words = [token.i for token in doc if not token.is_space]
-    given = copy_of(
-        doc, teacher.vocab, sent_starts=[True if i == words[2] else None for i in range(len(doc))]
-    )
-    first = starts_taught_in(teacher(given))
-    second = starts_taught_in(teacher.get_pipe("root_mst")(given))
-    assert first[words[2]] == second[words[2]] == 1.0
-    np.testing.assert_allclose(first, second, atol=1e-6)
 
 
 def test_distributions_survive_saving(teacher):
@@ -400,32 +349,6 @@ def test_other_tokens_or_sentences_learn_the_teacher_s_tree(teacher):
     cut = align(teacher, doc, max_words=longest - 1)
     assert len(cut.targets) < len(batch.sentences[0]) + 1
     assert (cut.heads != MISSING).any()
-
-
-def test_a_doc_with_and_without_a_teacher_in_one_batch(teacher, quickstart_docs):
-    gold = Doc.from_docs(quickstart_docs[:3])
-    doc = teacher(TEXT)
-    examples = [Example(teacher.make_doc(gold.text), gold), Example(teacher.make_doc(TEXT), doc)]
-    batch = GoldBatch.from_examples(examples, "ROOT")
-    alone = GoldBatch.from_examples(examples[:1], "ROOT")
-    assert set(batch.targets) == {3 + i for i in range(len(list(doc.sents)))}
-    assert batch.heads[: len(alone.heads)].tolist() == alone.heads.tolist()
-
-
-def test_arc_probabilities_ignore_a_common_weight():
-    """All that counts are differences between the arcs of a word."""
-    rng = rng_for("common weight")
-    deps, heads = np.nonzero(~np.eye(5, dtype=bool) & (np.arange(5) > 0)[:, None])
-    weights = rng.normal(size=len(deps))
-    make = [
-        StoredDistribution(
-            deps, heads, (weights + shift).astype("f4"), *(np.zeros(0, int),) * 3, ()
-        )
-        for shift in (0.0, 1000.0, -1000.0)
-    ]
-    plain, above, below = (arc_probabilities(one, 4) for one in make)
-    np.testing.assert_allclose(above, plain, atol=1e-3)
-    np.testing.assert_allclose(below, plain, atol=1e-3)
 
 
 # --- training ----------------------------------------------------------------------------------

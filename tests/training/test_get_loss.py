@@ -65,13 +65,6 @@ def test_get_loss_repeats_and_leaves_everything_alone(learning, is_train, object
     assert np.array_equal(parser.model.ops.get_dropout_mask((9, 9), 0.5), mask)
 
 
-def test_scores_hold_no_model(learning):
-    parser, examples = learning
-    trees = scores_of(parser, examples, is_train=True).trees
-    assert set(vars(trees)) == {"layout", "rounds", "rows", "forced_labels"}
-    assert trees.forced_labels is None
-
-
 def test_scores_of_other_sentences_are_refused(learning):
     parser, examples = learning
     scores = scores_of(parser, examples[:3], is_train=False)

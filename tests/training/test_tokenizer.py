@@ -1,12 +1,10 @@
 """Fitting the tokenizer: which rules are found, what they do to other text, what they cost."""
 
 import functools
-import random
 import re
 
 import pytest
 import spacy
-from environments import make_bare
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parsers import read_conllu
@@ -124,27 +122,6 @@ def test_a_pattern_needs_several_strings():
     assert words(fitted.tokenizer, "Noord-Afrika") == ["Noord", "-", "Afrika"]
 
 
-def test_rules_of_the_language_stay():
-    tokenizer = blank("en").tokenizer
-    fitted = fit(["so|!!! yes|!! !!!!"], "en")
-    text = "Don't (see https://example.com/a-b), U.K. e.g. 5km."
-    assert words(fitted.tokenizer, text) == words(tokenizer, text)
-
-
-def test_given_tokenizer_stays_as_it_is():
-    tokenizer = blank("xx").tokenizer
-    before = tokenizer.to_bytes(exclude=["vocab"])
-    fit_tokenizer(tokenizer, [reading(LEARNT[RUN][0])])
-    assert tokenizer.to_bytes(exclude=["vocab"]) == before
-
-
-def test_order_of_texts_makes_no_difference():
-    texts = [reading(taught) for taught, _ in LEARNT.values()] * 2
-    first = fit_tokenizer(blank("xx").tokenizer, texts).rules
-    random.Random(0).shuffle(texts)
-    assert fit_tokenizer(blank("xx").tokenizer, texts).rules == first != []
-
-
 # --- properties --------------------------------------------------------------------------------
 
 CHUNK = st.text(alphabet="ab'Z19-.!$/()ி", min_size=1, max_size=6)
@@ -252,25 +229,6 @@ def test_pipeline_is_saved_with_its_tokenizer(fitted_nlp, tmp_path):
             assert words(loaded.tokenizer, text) == words(fitted_nlp.tokenizer, text)
 
 
-@pytest.mark.workflow
-def test_pipeline_loads_without_this_package(fitted_nlp, tmp_path):
-    fitted_nlp.to_disk(tmp_path / "pipeline")
-    code = (
-        "import importlib.util, spacy; assert importlib.util.find_spec('spacy_rootmind') is None; "
-        "print([t.text for t in spacy.load('pipeline')('no!!!!!!!')])"
-    )
-    environment = make_bare(tmp_path / "venv")
-    assert environment.run("python", "-c", code, cwd=tmp_path).strip() == "['no', '!!!!!!!']"
-
-
-def test_folder_of_docs(tmp_path):
-    (tmp_path / "corpus").mkdir()
-    nlp = before_init("en", tmp_path / "corpus")
-    write_docs(tmp_path / "corpus" / "a.spacy", nlp.vocab, [RUN])
-    nlp.initialize()
-    assert words(nlp.tokenizer, "no!!!!!!!") == ["no", "!!!!!!!"]
-
-
 def test_other_tokenizers_stay(tmp_path, caplog):
     class Own(Tokenizer):
         pass
@@ -281,12 +239,6 @@ def test_other_tokenizers_stay(tmp_path, caplog):
     nlp.initialize()
     assert nlp.tokenizer is own
     assert "is not fitted" in caplog.text
-
-
-def test_missing_corpus(tmp_path):
-    nlp = before_init("en", tmp_path)
-    with pytest.raises(ValueError, match=r"expected a \.spacy file.*before_init"):
-        nlp.initialize()
 
 
 # --- refused input -----------------------------------------------------------------------------

@@ -1,8 +1,5 @@
 """Conversion of treebanks: tokens, trees and text of the Docs."""
 
-import itertools
-import random
-
 import convert
 import pytest
 import spacy
@@ -10,20 +7,15 @@ import srsly
 from convert import (
     RAW,
     choose_language,
-    convert_sentence,
     convert_split,
-    fit,
     hold_out,
-    make_docs,
     read_treebank,
-    words_in_text,
 )
 from spacy.language import Language
 from spacy.tokens import DocBin
 from spacy.training.converters import conllu_to_docs
-from spacy.vocab import Vocab
 from treebank import TreebankError
-from ud_treebanks import fuse, read_sentence, row, write_treebank
+from ud_treebanks import read_sentence, row, write_treebank
 
 # With multiword tokens, with few of them, and without.
 SMALL = ["UD_Tamil-TTB", "UD_Kurmanji-MG", "UD_Livvi-KKPP"]
@@ -114,15 +106,6 @@ def test_tokens_that_spacys_tokenizer_splits_are_not_merged(words):
     assert [t.text for t in spacy.blank("en")("I don't sleep")] == ["I", "do", "n't", "sleep"]
 
 
-def test_tokens_that_spacys_tokenizer_does_not_split_are_merged():
-    [doc] = docs_of(DONT, "orthographic", spacy.blank("xx"))
-    assert [(t.text, t.head.text) for t in doc] == [
-        ("I", "sleep"),
-        ("don't", "sleep"),
-        ("sleep", "sleep"),
-    ]
-
-
 def test_a_merged_token_has_the_head_of_its_topmost_word():
     """Its words have different heads here, and dependents of any word become the token's.
 
@@ -161,23 +144,6 @@ def test_sentences_of_a_script_without_spaces_are_joined_without_one():
     assert len(list(first.sents)) == 2
 
 
-def test_warning_of_trees_that_spacy_splits(capsys):
-    """spaCy stops early on strongly non-projective trees, see `restore_edges`."""
-    generator = random.Random(1)
-    for _ in range(3000):
-        order = generator.sample(range(40), 40)
-        heads = [0] * 40
-        for above, below in itertools.pairwise(order):
-            heads[below] = above + 1
-        lines = conllu([(f"w{i}", h, "dep" if h else "root", "_") for i, h in enumerate(heads)])
-        converted = convert_sentence(read_sentence(lines), set(), Vocab())
-        [doc] = make_docs([converted], 10)
-        if len(list(doc.sents)) != 1:
-            assert "too non-projective for spaCy" in capsys.readouterr().out
-            return
-    pytest.fail("expected spaCy to take such a tree apart")
-
-
 def test_made_up_treebank_is_converted_completely(made, tmp_path):
     folder, counts = made
     for words in convert.WORDS:
@@ -212,23 +178,6 @@ def test_made_up_treebank_is_converted_completely(made, tmp_path):
         assert text.split() == " ".join(stated).split()
 
 
-def test_fused_words_get_one_token_or_two(made):
-    folder, _ = made
-    _, splits, _ = read_treebank(folder)
-    nlp = spacy.blank("en")
-    fused = [
-        (token, [w[1] for w in s.words[token.first : token.stop]])
-        for s in splits["test"]
-        for token in s.tokens
-        if token.stop - token.first == 2
-    ]
-    merged = [t.text for d in convert_split(splits["test"], "orthographic", nlp, 10)[0] for t in d]
-    apart = [t.text for d in convert_split(splits["test"], "syntactic", nlp, 10)[0] for t in d]
-    for token, words in fused:
-        assert (token.form in merged) == (token.form == fuse(*words))
-        assert token.form not in apart
-
-
 @pytest.mark.parametrize("name", SMALL)
 def test_real_treebanks_keep_words_trees_and_text(name, ud_folder):
     _, splits, _ = read_treebank(ud_folder / name)
@@ -253,35 +202,6 @@ def test_real_treebanks_keep_words_trees_and_text(name, ud_folder):
         assert doc.text == raw["text"]
         assert [raw["text"][s:e] for s, e in raw["spans"]] == [token.text for token in doc]
     assert counts.other_text == 0
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "UD_Kazakh-KTB",
-        *(
-            pytest.param(f"UD_{x}", marks=pytest.mark.slow)
-            for x in ("Tamil-TTB", "Upper_Sorbian-UFAL")
-        ),
-    ],
-)
-def test_fitted_tokenizer_finds_no_fewer_words(name, ud_folder):
-    """Of text that it was not fitted to, also where there are few sentences to fit it to."""
-    code, splits, _ = read_treebank(ud_folder / name)
-    nlp, _ = choose_language("auto", code)
-
-    def count():
-        right = both = 0
-        for text, spans in map(words_in_text, splits["test"]):
-            found = {(token.idx, token.idx + len(token)) for token in nlp(text)}
-            right += len(found.intersection(spans))
-            both += len(found) + len(spans)
-        return right / both
-
-    before = count()
-    fitted = fit(nlp, splits["train"])
-    after = count()
-    assert after > before if fitted.rules else after == before
 
 
 def test_merged_tokens_are_those_of_spacys_converter(ud_folder):
@@ -359,17 +279,3 @@ def test_language_is_the_treebanks_where_spacy_knows_it(wanted, code, lang):
     nlp, reason = choose_language(wanted, code)
     assert nlp.lang == lang
     assert ("no tokenizer rules" in reason) == (lang == "xx" != wanted)
-
-
-def test_unknown_language_raises():
-    with pytest.raises(TreebankError, match="does not know the language 'kz'"):
-        choose_language("kz", "kk_ktb")
-
-
-def test_tokenizer_without_its_library_raises(monkeypatch):
-    def blank(lang):
-        raise ImportError("install pysomething")
-
-    monkeypatch.setattr(convert.spacy, "blank", blank)
-    with pytest.raises(TreebankError, match=r"install pysomething\n.*--vars.language xx"):
-        choose_language("auto", "vi_vtb")

@@ -1,10 +1,7 @@
 """Scores of parsers on gold words and on text, and the tables of several seeds."""
 
 import csv
-import sys
-from statistics import mean, stdev
 
-import convert
 import official
 import pytest
 import report
@@ -14,17 +11,15 @@ from evaluate import (
     align,
     evaluate,
     gold_examples,
-    main,
     scores_of,
     sentence_score,
     text_examples,
-    word_scores,
 )
 from parsers import make_nlp
 from report import EVALUATIONS, GOLD, OFFICIAL, TEXT, summarize, write_tables
 from spacy.scorer import Scorer
 from spacy.tokens import Doc, DocBin
-from spacy.training import Alignment, Corpus, Example
+from spacy.training import Alignment, Corpus
 
 
 def lists(alignment):
@@ -44,12 +39,6 @@ def test_words_are_aligned_by_their_place_in_the_text():
     x2y, y2x = lists(align(doc, spans))
     assert x2y == [[0], [1], [], [2, 3], [4], [5], [6, 7], [8]]
     assert y2x == [[0], [1], [3], [3], [4], [5], [6], [6], [7]]
-
-
-def test_a_word_with_a_space_is_several_tokens():
-    doc = spacy.blank("xx")("20 000 people")
-    x2y, y2x = lists(align(doc, [(0, 6), (7, 13)]))
-    assert (x2y, y2x) == ([[0], [0], [1]], [[0, 1], [2]])
 
 
 def test_alignment_is_spacys_where_words_spell_the_text(quickstart_docs):
@@ -117,55 +106,6 @@ def test_scores_from_text_are_the_official_ones(corpora, pipeline):
     assert 0.05 < scores["dep_las_conll18"] < scores["words_f"] < 0.99
 
 
-def test_text_longer_than_spacy_accepts_is_scored(corpora, pipeline):
-    nlp = spacy.load(pipeline)
-    nlp.max_length = 150
-    gold = corpora / "syntactic" / "test.conllu"
-    assert max(len(text) for text in official.paragraphs(gold, 10**6)) > 150
-    assert official.official_scores(nlp, gold)["Words"] > 0.8
-
-
-def test_scores_of_annotation_are_those_of_conll18(corpora):
-    """Computed from the offsets of words in the text, without any alignment."""
-    tokenizer, nlp = spacy.blank("en"), spacy.blank("en")
-    nlp.add_pipe("morphologizer")
-    nlp.add_pipe("trainable_lemmatizer")
-    examples = text_examples(tokenizer, corpora / "syntactic" / "test.spacy")
-    right_pos = right_lemma = n_pos = n_lemmas = 0
-    for example in examples:
-        raw = example.reference.user_data[convert.RAW]
-        spans = [tuple(span) for span in raw["spans"]]
-        gold = dict(zip(spans, example.reference, strict=True))
-        for i, token in enumerate(example.predicted):
-            token.pos_, token.lemma_ = "NOUN", token.text.lower()
-            word = gold.get((token.idx, token.idx + len(token)))
-            if word is not None and spans.count((token.idx, token.idx + len(token))) == 1:
-                if i % 4 == 0:
-                    # Not annotated, and so not scored.
-                    word.lemma_ = ""
-                right_pos += word.pos_ == "NOUN"
-                right_lemma += bool(word.lemma_) and word.lemma_ == token.lemma_
-                n_lemmas += bool(word.lemma_)
-            else:
-                n_lemmas += 1
-        n_pos += len(example.predicted) + len(spans)
-        n_lemmas += sum(bool(word.lemma_) for word in example.reference)
-    scores = word_scores(nlp, examples)
-    assert scores["upos_f"] == pytest.approx(2 * right_pos / n_pos)
-    assert scores["lemma_f"] == pytest.approx(2 * right_lemma / n_lemmas)
-    assert 0.1 < scores["upos_f"] < scores["lemma_f"] < scores["words_f"] < 1.0
-    # There is no tagger.
-    assert "xpos_f" not in scores
-
-
-def test_column_that_no_word_has_is_not_scored(quickstart_docs):
-    nlp = spacy.blank("en")
-    nlp.add_pipe("tagger")
-    blank = [Doc(nlp.vocab, [token.text for token in doc]) for doc in quickstart_docs[:3]]
-    scores = word_scores(nlp, [Example(doc, doc.copy()) for doc in blank])
-    assert scores == {"words_f": 1.0, "xpos_f": None}
-
-
 def test_sentences_are_scored_like_spacys_where_words_spell_them(corpora):
     examples = text_examples(spacy.blank("xx"), corpora / "orthographic" / "test.spacy")
     for example in examples:
@@ -193,14 +133,6 @@ def test_evaluation_has_all_test_sets(corpora, pipeline):
     assert scores[TEXT]["dep_uas_all"] < scores[GOLD]["dep_uas_all"]
 
 
-def test_error_names_the_seed_that_was_not_trained(corpora, tmp_path, monkeypatch):
-    command = ["evaluate.py", tmp_path, corpora / "syntactic", tmp_path / "out", "--seeds", "4"]
-    monkeypatch.setattr(sys, "argv", [str(argument) for argument in command])
-    with pytest.raises(SystemExit, match="no pipeline of seed 4"):
-        main()
-    assert not (tmp_path / "out").exists()
-
-
 # --- tables ------------------------------------------------------------------------------------
 
 ABOUT = {
@@ -216,27 +148,6 @@ def made_scores(value, **changed):
     scores = {name: dict.fromkeys(shown, value) for name, shown in report.SHOWN.items()}
     scores[GOLD].update(changed)
     return scores
-
-
-def test_summary_has_mean_and_deviation():
-    values = [0.5, 0.75, 0.625]
-    scores = {seed: made_scores(value) for seed, value in zip((7, 1, 3), values, strict=True)}
-    summary = summarize(scores, ABOUT, "syntactic-cpu")
-    assert summary["seeds"] == [7, 1, 3]
-    for name, shown in report.SHOWN.items():
-        for key in shown:
-            score = summary[name][key]
-            assert score["values"] == values
-            assert score["mean"] == pytest.approx(mean(values))
-            assert score["deviation"] == pytest.approx(stdev(values)) == pytest.approx(0.125)
-
-
-def test_summary_of_one_seed_or_of_missing_scores():
-    one = summarize({0: made_scores(0.5)}, ABOUT, "x")
-    assert one[GOLD]["dep_las_all"] == {"mean": 0.5, "deviation": None, "values": [0.5]}
-    scores = {0: made_scores(0.5, dep_las=None), 1: made_scores(0.5)}
-    some = summarize(scores, ABOUT, "x")
-    assert some[GOLD]["dep_las"] == {"mean": None, "deviation": None, "values": [None, 0.5]}
 
 
 def test_tables_agree(tmp_path):

@@ -4,8 +4,6 @@ import sys
 
 import fetch
 import pytest
-from treebank import TreebankError
-from ud_treebanks import write_treebank
 
 FILES = {f"en_made-ud-{split}.conllu" for split in ("train", "dev", "test")}
 
@@ -24,24 +22,6 @@ def test_treebank_is_copied_from_its_folder_or_the_one_above(below, made, tmp_pa
     assert set(contents(folder)) == {*FILES, "README.md"}
 
 
-def test_treebank_in_place_stays(tmp_path):
-    write_treebank(tmp_path / "UD_Made-Up")
-    before = contents(tmp_path / "UD_Made-Up")
-    fetch.fetch(str(tmp_path), tmp_path, "UD_Made-Up")
-    assert contents(tmp_path / "UD_Made-Up") == before
-
-
-def test_folder_without_treebank_keeps_the_assets(tmp_path):
-    write_treebank(tmp_path / "UD_Made-Up")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(TreebankError, match="does not exist"):
-        fetch.fetch(str(tmp_path / "empty"), tmp_path, "UD_Made-Up")
-    (tmp_path / "empty" / "UD_Made-Up").mkdir()
-    with pytest.raises(TreebankError, match="found none"):
-        fetch.fetch(str(tmp_path / "empty"), tmp_path, "UD_Made-Up")
-    assert set(contents(tmp_path / "UD_Made-Up")) == {*FILES, "README.md"}
-
-
 @pytest.mark.parametrize("has_source", [True, False])
 def test_error_names_the_folder_and_similar_ones(has_source, tmp_path, monkeypatch):
     for name in ("UD_Irish-IDT", "UD_Irish-Cadhan", "UD_French-GSD"):
@@ -55,8 +35,3 @@ def test_error_names_the_folder_and_similar_ones(has_source, tmp_path, monkeypat
     assert "UD_French-GSD" not in message
     assert "--vars.source" in message
     assert has_source is not ("spacy project assets" in message)
-
-
-def test_a_treebank_has_to_be_named(tmp_path):
-    with pytest.raises(TreebankError, match=r"--vars.treebank UD_English-EWT, received none"):
-        fetch.fetch(str(tmp_path), tmp_path, "")

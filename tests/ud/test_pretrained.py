@@ -3,17 +3,15 @@
 import json
 import shutil
 import sys
-from importlib.metadata import PackageNotFoundError, metadata
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import check
-import convert
 import pretrained
 import pytest
 import srsly
-import train
 from conftest import ROOT
-from pretrained import ENCODERS, KINDS, SetupError, check_gpu, choose, settings_of
+from pretrained import KINDS, SetupError, check_gpu, choose, settings_of
 from spacy.util import load_config
 
 SIZES = "components.transformer.model"
@@ -88,26 +86,6 @@ def test_missing_packages_are_named_with_what_installs_them(
     )
 
 
-def test_installed_packages_pass(check_command, capsys):
-    check_command("cpu", installed=SCORER)
-    check_command("transformer")
-    check_command("curated")
-    assert capsys.readouterr().out.count("is there") == 3
-
-
-def test_package_that_builds_packages_is_named(check_command, capsys):
-    with pytest.raises(SystemExit, match=r"wheel needs the package 'build', .* pip install build"):
-        check_command("cpu", "--build", "wheel")
-    check_command("cpu", "--build", "none")
-    check_command("cpu", "--build", "sdist,wheel", installed={"build": "1.2", **SCORER})
-    assert capsys.readouterr().out.count("is there") == 2
-
-
-def test_package_that_scores_is_named(check_command):
-    with pytest.raises(SystemExit, match=r"the package 'udtools', .* pip install udtools"):
-        check_command("cpu", installed={})
-
-
 def test_all_that_is_missing_is_named_at_once(check_command, tmp_path):
     arguments = ["--build", "wheel", "--language", "zz", "--source", str(tmp_path)]
     arguments += ["--seeds", "a", "--components", "tager"]
@@ -116,23 +94,6 @@ def test_all_that_is_missing_is_named_at_once(check_command, tmp_path):
     named = ["UD_Made-Up does not exist", "language 'zz'", "expected seeds", "'tager'"]
     for line, name in zip(str(error.value).splitlines(), [*named, "build", "udtools"], strict=True):
         assert name in line
-
-
-def test_extras_are_those_of_the_package():
-    extras = metadata(pretrained.PACKAGE).get_all("Provides-Extra")
-    assert {kind.extra for kind in KINDS.values()} <= {*extras}
-
-
-def test_error_lists_the_known_encoders(check_command, capsys):
-    with pytest.raises(SystemExit):
-        check_command("gpu")
-    printed = capsys.readouterr().err
-    assert all(name in printed for name in ENCODERS)
-
-
-def test_pretrained_encoder_without_a_transformer_raises(check_command):
-    with pytest.raises(SystemExit, match=r"--vars\.encoder transformer"):
-        check_command("cpu", "--pretrained", "bert-base-cased")
 
 
 def test_missing_gpu_raises(check_command, monkeypatch):
@@ -148,18 +109,6 @@ def test_missing_gpu_raises(check_command, monkeypatch):
         check_command("transformer", "--gpu-id", "0")
 
 
-def test_training_checks_too(made, tmp_path, monkeypatch):
-    """Also if the command is run alone, before the encoder is loaded."""
-    convert.convert(made[0], tmp_path / "corpus", "orthographic", "auto", 10)
-    missing = "spacy-curated-transformers (not installed)"
-    monkeypatch.setattr(pretrained, "unmet", lambda extra: [missing])
-    command = ["train.py", tmp_path / "corpus", tmp_path / "run", "--encoder", "curated"]
-    monkeypatch.setattr(sys, "argv", [str(argument) for argument in command])
-    with pytest.raises(SystemExit, match=r"\.\./\.\.\[curated\]"):
-        train.main()
-    assert not (tmp_path / "run").exists()
-
-
 # --- which encoder -----------------------------------------------------------------------------
 
 
@@ -172,20 +121,6 @@ def test_encoder_suits_the_treebanks_language(name):
     assert found in reason
     assert "'kk'" in reason
     assert choose(name, "own/model", "kk_ktb") == ("own/model", "encoder own/model")
-
-
-def test_config_without_transformer_gets_no_encoder():
-    assert choose("cpu", "auto", "en_ewt")[0] is None
-
-
-def test_sources_name_the_encoder_but_not_its_place(tmp_path):
-    about = {"treebank": "UD_Made-Up", "code": "en_made", "license": None}
-    assert [source["name"] for source in train.sources_of(about, None)] == ["UD_Made-Up"]
-    folder = tmp_path / "mine"
-    folder.mkdir()
-    assert train.sources_of(about, str(folder))[1] == {"name": "mine"}
-    hub = train.sources_of(about, "somebody/model")[1]
-    assert hub == {"name": "somebody/model", "url": "https://huggingface.co/somebody/model"}
 
 
 # --- what the config has to say ----------------------------------------------------------------
@@ -206,17 +141,6 @@ def test_sizes_are_the_encoders(bert):
     kept |= {"piece_encoder", "with_spans", "grad_scaler_config"}
     named = {name.rpartition(".")[2] for name in settings}
     assert named == model.keys() - kept
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_missing_encoder_raises(name, bert, tmp_path):
-    with pytest.raises(
-        SetupError, match=r"cannot read the encoder .*none.*a folder written by save_pretrained"
-    ):
-        settings_of(name, str(tmp_path / "deep" / "none"))
-    (tmp_path / "bert").mkdir()
-    with pytest.raises(SetupError, match=r"cannot read the encoder .*has no config\.json"):
-        settings_of(name, str(tmp_path / "bert"))
 
 
 def test_only_a_bert_with_wordpiece_is_curated(bert, sentences, tmp_path):

@@ -3,7 +3,6 @@
 import csv
 import re
 import shutil
-import subprocess
 
 import pytest
 import spacy
@@ -153,12 +152,6 @@ def test_parse_writes_the_test_sets_trees(ran):
     assert "".join(texts).replace(" ", "") == "".join(source.read_text("utf8").split())
 
 
-def test_workflow_has_all_commands():
-    project = srsly.read_yaml(PROJECT / "project.yml")
-    names = [command["name"] for command in project["commands"]]
-    assert project["workflows"] == {"all": [name for name in names if name != "clean"]}
-
-
 def test_readme_is_what_spacy_writes(tmp_path):
     (tmp_path / "README.md").write_text(README, encoding="utf8")
     shutil.copy(PROJECT / "project.yml", tmp_path)
@@ -168,21 +161,6 @@ def test_readme_is_what_spacy_writes(tmp_path):
     named = README.split("| variable |")[1].split("\n\n")[0].replace("`", "")
     cells = [row.split("|")[1] for row in named.splitlines()[2:]]
     assert {name.strip() for cell in cells for name in cell.split(",")} == set(variables)
-
-
-def test_assets_come_from_a_git_repository(checkout, made, tmp_path):
-    if shutil.which("git") is None:
-        pytest.skip("git is not installed")
-    treebank, _ = made
-    repository = tmp_path / "UD_Cloned-Up"
-    shutil.copytree(treebank, repository)
-    identity = ["-c", "user.name=Nobody", "-c", "user.email=nobody@example.org"]
-    for arguments in (["init", "-q", "-b", "master"], ["add", "."], ["commit", "-q", "-m", "all"]):
-        subprocess.run(["git", *identity, *arguments], cwd=repository, check=True)
-    variables = [f"--vars.git={tmp_path}", "--vars.treebank=UD_Cloned-Up"]
-    spacy_command("project", "assets", checkout, *variables, cwd=checkout)
-    printed = project_run(checkout, "fetch", "UD_Cloned-Up")
-    assert "en_made-ud-train.conllu" in printed
 
 
 def test_syntactic_words_are_trained_on(checkout, made):

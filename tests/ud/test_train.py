@@ -11,14 +11,11 @@ import pytest
 import spacy
 import srsly
 import train
-from conftest import ROOT
 from gold_words import gold_words
 from spacy.training import Corpus
 from spacy.util import load_config
-from train import BEST, COMPONENTS, choose_components, overrides_of, read_seeds
+from train import BEST, COMPONENTS, choose_components, overrides_of
 from ud_treebanks import PROJECT
-
-from spacy_rootmind.cli.init_config import ConfigOptions, make_config
 
 
 class Runs(list):
@@ -165,28 +162,6 @@ def test_settings_reach_spacy_train(runs, run, corpora, monkeypatch):
     assert options["--paths.dev"] == str(corpora / "orthographic" / "dev.spacy")
 
 
-@pytest.mark.parametrize("encoder", ["cpu", "transformer", "curated"])
-def test_steps_bound_all_that_depends_on_them(encoder, corpora):
-    config = load_config(ROOT / "configs" / f"{encoder}.cfg")
-    own = config["training"]["optimizer"]["learn_rate"]["warmup_steps"]
-
-    def steps(number, text=""):
-        settings = overrides_of(config, corpora / "orthographic", number, text, {})
-        return {name: value for name, value in settings.items() if name.startswith("training.")}
-
-    assert steps(0) == {}
-    assert steps(1000) == {
-        "training.max_steps": "1000",
-        "training.optimizer.learn_rate.total_steps": "1000",
-        "training.optimizer.learn_rate.warmup_steps": "100",
-        "training.eval_frequency": "200",
-    }
-    assert steps(3)["training.optimizer.learn_rate.warmup_steps"] == "0"
-    assert steps(100_000)["training.optimizer.learn_rate.warmup_steps"] == str(own)
-    text = "training.optimizer.learn_rate.warmup_steps=7"
-    assert steps(1000, text)["training.optimizer.learn_rate.warmup_steps"] == "7"
-
-
 ALL = dict.fromkeys(("LEMMA", "UPOS", "XPOS", "FEATS"), 1.0)
 
 
@@ -207,13 +182,6 @@ def test_components_learn_what_the_treebank_annotates(text, shares, names, remar
     assert remark in "".join(remarks)
 
 
-@pytest.mark.parametrize("components", [[], [*COMPONENTS]])
-def test_config_is_that_of_init_config(components, runs, run):
-    folder = run("--components", " ".join(components) or "none")
-    options = ConfigOptions("en", ",".join([*components, "root_mst"]), ud=True, fit_tokenizer=True)
-    assert load_config(folder / "config.cfg") == make_config(options)
-
-
 def test_syntactic_words_are_read_as_they_are(corpora):
     reader = overrides_of({}, corpora / "syntactic", 0, "", {})["corpora.train.@readers"]
     assert spacy.registry.readers.get(reader) is gold_words
@@ -230,10 +198,6 @@ def test_syntactic_words_are_read_as_they_are(corpora):
     sentences = list(gold_words(path, gold_preproc=True)(nlp))
     assert len(sentences) == 60
     assert len(list(gold_words(path, limit=2)(nlp))) == 2
-
-
-def test_seeds_are_separated_by_spaces_or_commas():
-    assert read_seeds(" 3 1,2 ") == [3, 1, 2]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Reading of treebanks in CoNLL-U, and errors."""
 
 import pytest
-import treebank
 from treebank import TreebankError, find_files, read_sentences, space_ends
 from ud_treebanks import fuse, read_sentence, row
 
@@ -43,12 +42,6 @@ def test_sentence_has_words_and_tokens():
     assert sentence.is_projective
 
 
-def test_sentence_with_crossing_arcs_is_not_projective():
-    heads = [3, 4, 0, 3]
-    lines = [word(i, "x", head) for i, head in enumerate(heads, start=1)]
-    assert not read_sentence(lines).is_projective
-
-
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
@@ -88,27 +81,12 @@ def write(folder, *names):
         (folder / name).write_text("\n".join(DU) + "\n\n", encoding="utf8")
 
 
-def test_files_are_found_by_their_ends(tmp_path):
-    parts = [f"de_x-ud-train-{part}.conllu" for part in "ab"]
-    write(tmp_path, *parts, "de_x-ud-test.conllu", "other.conllu", "de_x-ud-test.txt")
-    code, files = find_files(tmp_path)
-    assert code == "de_x"
-    found = {split: [path.name for path in paths] for split, paths in files.items()}
-    assert found == {"train": parts, "dev": [], "test": ["de_x-ud-test.conllu"]}
-
-
 def test_a_folder_has_one_treebank(tmp_path):
     with pytest.raises(TreebankError, match="found none"):
         find_files(tmp_path)
     write(tmp_path, "en_a-ud-train.conllu", "en_b-ud-test.conllu")
     with pytest.raises(TreebankError, match="en_a, en_b"):
         find_files(tmp_path)
-
-
-def test_licence_is_that_of_the_readme(tmp_path):
-    assert treebank.find_license(tmp_path) is None
-    (tmp_path / "README.md").write_text("No License: here\nLicense: CC BY 4.0 \n", encoding="utf8")
-    assert treebank.find_license(tmp_path) == "CC BY 4.0"
 
 
 def sentence_of(forms, spaced):
