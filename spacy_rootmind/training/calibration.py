@@ -30,20 +30,8 @@ def collect_scores(
 ) -> tuple[list[Scored], list[Labelled]]:
     """Collect the scores of a batch with their gold heads and labels.
 
-    Parameters
-    ----------
-    labeller
-        The network's label layer.
-    gold : GoldBatch
-    trees : TreeScores
-        Of the same sentences.
-    columns : mapping of int to int
-        Column of each label in the label scores, by its hash.
-
-    Raises
-    ------
-    ValueError
-        If scores are not finite.
+    `columns` has the column of each label in the label scores, by its hash. Scores that are not
+    finite are refused.
     """
     scored: list[Scored] = []
     for arcs, bucket, heads in zip(
@@ -65,10 +53,6 @@ def fit_temperature(batches: Sequence[Scored]) -> float:
     Minimizes the sum of -log P(gold head) over words, where P are the marginals of `scores /
     temperature`: first over a grid, then by golden-section search to one percent. Returns 1 if no
     gold head is known.
-
-    Parameters
-    ----------
-    batches : list of Scored
 
     References
     ----------

@@ -8,10 +8,8 @@ from typing import Any
 
 from spacy.language import Language
 from spacy.pipeline import Pipe, TrainablePipe
-from spacy.tokenizer import Tokenizer
 from spacy.tokens import Doc
 from spacy.training import Corpus, Example
-from spacy.vocab import Vocab
 
 from spacy_rootmind.annotation.teacher_records import has_distributions
 
@@ -35,17 +33,7 @@ class DistillationCorpus:
     spaCy calls a corpus once per epoch, and keeps what it yields unless `training.max_epochs` is
     -1. It then initializes components from the first 100 examples, which would leave out rare
     labels. While a component of the pipeline has no labels yet, the corpus therefore yields all
-    gold examples as at most 100, joined. Every component asks for them, so they stay in memory
-    until all have labels.
-
-    Parameters
-    ----------
-    gold : callable
-        Makes gold examples, given the pipeline.
-    files : list of Path
-        Files of Docs with tree distributions.
-    gold_share : float
-        Share of gold words.
+    gold examples as at most 100, joined.
     """
 
     def __init__(self, gold: Reader, files: list[Path], gold_share: float) -> None:
@@ -56,15 +44,12 @@ class DistillationCorpus:
         # Words from teachers that are still to come; below 0 after an example that had too many. It
         # is kept from epoch to epoch: otherwise, teachers would have more than their share.
         self._balance = 0.0
-        self._joined: list[Example] = []
-        self._joined_for: tuple[Vocab, bytes] | None = None
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """Yield the examples of an epoch."""
         if _lacks_labels(nlp):
-            yield from self._join_gold(nlp)
+            yield from _join_rest(self._read_gold(nlp))
             return
-        self._joined, self._joined_for = [], None
         gold = self._read_gold(nlp)
         random.shuffle(gold)
         if self._teacher_examples is None:
@@ -86,20 +71,6 @@ class DistillationCorpus:
                 "correct the path of the corpus that `gold` names"
             )
         return gold
-
-    def _join_gold(self, nlp: Language) -> list[Example]:
-        """Read and join the gold examples, or return those of the last call.
-
-        They are read again if the tokenizer has changed: it may be initialized from them itself.
-        """
-        # What other tokenizers save may not be all that they do.
-        if not isinstance(nlp.tokenizer, Tokenizer):
-            return list(_join_rest(self._read_gold(nlp)))
-        joined_for = nlp.vocab, nlp.tokenizer.to_bytes(exclude=["vocab"])
-        if joined_for != self._joined_for:
-            self._joined = list(_join_rest(self._read_gold(nlp)))
-            self._joined_for = joined_for
-        return self._joined
 
     def _stream(self, nlp: Language) -> Iterator[Example]:
         """Yield the teachers' examples again and again, in another order each time."""

@@ -54,22 +54,10 @@ tree_cross_entropy = partial(sum_over_sentences, losses.tree_cross_entropy)
 
 
 def boundary_loss(scores: Floats1d, truths: Floats1d | Ints1d) -> tuple[Any, Floats1d]:
-    """Cross entropy of sentence starts.
+    """Sum the cross entropy of sentence starts, in nats; returns it with its gradient.
 
-    Parameters
-    ----------
-    scores : float array of shape (n,)
-        Log-odds that a token starts a sentence.
-    truths : float or int array of shape (n,)
-        The probability that it does: 1 or 0 where that is known, what a teacher says otherwise.
-        MISSING where unknown.
-
-    Returns
-    -------
-    loss : float array of one number
-        Sum over tokens, in nats.
-    gradient : float array of shape (n,)
-        Of the loss by the scores.
+    Scores are the log-odds that a token starts a sentence, truths the probability that it does: 1
+    or 0 where that is known, a teacher's otherwise, and MISSING where unknown; all of shape (n,).
     """
     xp = get_array_module(scores)
     known = truths != MISSING

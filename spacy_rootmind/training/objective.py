@@ -12,13 +12,13 @@ from thinc.api import Ops
 
 from spacy_rootmind.annotation.gold import GoldBatch, drop_contradictions
 from spacy_rootmind.annotation.reading import NO_LABEL
+from spacy_rootmind.annotation.teacher_records import TeacherTarget
 from spacy_rootmind.network.architecture import ParserGradient, ParserScores, require_finite
 from spacy_rootmind.network.label_scores import ChosenArcs, LabelScores
-from spacy_rootmind.network.layout import Bucket, DeviceBucket
+from spacy_rootmind.network.layout import Bucket, Layout
 from spacy_rootmind.network.transfer import to_device, to_host
 from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.network.types import Floats1d, Floats2d, Floats3d, Ints1d, Ints2d
-from spacy_rootmind.training.distillation import label_targets, pad_marginals
 from spacy_rootmind.training.losses import (
     MARGIN,
     ON_DEVICE,
@@ -45,31 +45,11 @@ def parser_loss(
     finds_boundaries: bool,
     margin: float = MARGIN,
 ) -> tuple[float, ParserGradient]:
-    """Sum the losses of arcs, labels and sentence boundaries.
+    """Sum the losses of arcs, labels and sentence boundaries; returns the sum and its gradient.
 
-    Parameters
-    ----------
-    ops : Ops
-        Those of the network.
-    gold : GoldBatch
-    scores : ParserScores
-        Of the same Docs and sentences, with label scores of the arcs of `arcs_to_label`.
-    objective : str
-        One of `losses.OBJECTIVES`.
-    finds_boundaries : bool
-        Whether sentence boundaries are trained.
-    margin : float
-        Of the perceptron, per wrong arc.
-
-    Returns
-    -------
-    loss : float
-    gradient : ParserGradient
-
-    Raises
-    ------
-    ValueError
-        If scores are of other sentences, without label scores, or not finite.
+    The scores are of the same Docs and sentences, with label scores of the arcs of `arcs_to_label`;
+    others are refused, as are scores that are not finite. Boundaries are trained if
+    `finds_boundaries`. The margin is the perceptron's, per wrong arc.
     """
     _require_same_sentences(gold, scores.trees)
     if scores.labels is None:
@@ -130,7 +110,10 @@ def _arc_loss(
     if objective in ON_DEVICE and not gold.targets:
         require_finite(xp, scores.arcs, "arc")
         on_device = zip(layout.on_device.buckets, to_device(xp, heads), strict=True)
-        parts = [_whole_bucket(gold_loss, *bucket) for bucket in on_device]
+        parts: list[BucketParts] = [
+            [(slice(None), partial(gold_loss, bucket=bucket, target=own))]
+            for bucket, own in on_device
+        ]
         return _losses_of_rounds(xp, scores.rounds, parts)
     require_finite(np, scores.arcs_on_host, "arc")
     if objective not in ON_DEVICE:
@@ -173,22 +156,21 @@ def _losses_of_rounds(
     return losses, gradients
 
 
-def _whole_bucket(gold_loss: Loss, bucket: Bucket | DeviceBucket, heads: Ints2d) -> BucketParts:
-    return [(slice(None), partial(gold_loss, bucket=bucket, target=heads))]
-
-
 def _parts_of_bucket(
     gold: GoldBatch, bucket: Bucket, heads: Ints2d, gold_loss: Loss
 ) -> BucketParts:
     """Make the losses of the sentences with gold trees, and of those with teachers."""
     is_taught = np.array([sentence in gold.targets for sentence in bucket.sentences])
     if not is_taught.any():
-        return _whole_bucket(gold_loss, bucket, heads)
-    parts: BucketParts = []
+        return [(slice(None), partial(gold_loss, bucket=bucket, target=heads))]
     places, others = is_taught.nonzero()[0], (~is_taught).nonzero()[0]
     taught = bucket.select(places)
-    marginals = pad_marginals(taught, gold.targets)
-    parts.append((places, partial(tree_cross_entropy, bucket=taught, target=marginals)))
+    # A distribution over trees enters by its arc marginals alone, see `trees.losses`.
+    marginals = np.zeros((len(places), *bucket.rows.shape[1:] * 2))
+    for own, sentence in zip(marginals, taught.sentences, strict=True):
+        found = gold.targets[sentence].marginals
+        own[: len(found), : len(found)] = found
+    parts: BucketParts = [(places, partial(tree_cross_entropy, bucket=taught, target=marginals))]
     if len(others):
         rest = bucket.select(others)
         parts.append((others, partial(gold_loss, bucket=rest, target=heads[others])))
@@ -213,13 +195,8 @@ def arcs_to_label(
 ) -> Callable[[TreeScores], list[ChosenArcs]]:
     """Choose the arcs whose labels are trained, once their scores are known.
 
-    Parameters
-    ----------
-    gold : GoldBatch
-    columns : mapping of int to int
-        Column of each label in the label scores, by its hash.
-    null_column : int or None
-        Column of the null label, which is then trained on wrong arcs; None without it.
+    `columns` has the column of each label in the label scores, by its hash; `null_column` is that
+    of the null label, which is trained on wrong arcs, or None.
     """
 
     def choose(trees: TreeScores) -> list[ChosenArcs]:
@@ -247,6 +224,37 @@ def labelled_words(
     is_between_words = ~np.isin(gold.heads, scores.layout.roots)
     deps = ((targets != MISSING) & is_between_words).nonzero()[0]
     return deps, targets[deps]
+
+
+def label_targets(
+    layout: Layout,
+    targets: Mapping[int, TeacherTarget],
+    columns: Mapping[int, int],
+    n_columns: int,
+) -> tuple[Ints1d, Ints1d, Floats2d]:
+    """Find the arcs whose labels are learnt from teachers, and the probability of each label.
+
+    `columns` has the column of each label, by its hash; other labels are ignored. Returns the flat
+    rows of dependents and heads, of shape (n_arcs,), and the probabilities of arc and label
+    together, of shape (n_arcs, n_columns).
+    """
+    roots = layout.roots
+    deps, heads, found, probs = [], [], [], []
+    for sentence, target in targets.items():
+        label_columns = np.array(
+            [columns.get(label, -1) for label in target.labels.tolist()], dtype="i8"
+        )
+        is_known = label_columns >= 0
+        deps.append(target.deps[is_known] + roots[sentence])
+        heads.append(target.heads[is_known] + roots[sentence])
+        found.append(label_columns[is_known])
+        probs.append(target.label_probs[is_known])
+    entries = np.stack([np.concatenate(deps), np.concatenate(heads)], axis=1)
+    arcs, numbers = np.unique(entries, axis=0, return_inverse=True)
+    dense = np.zeros((len(arcs), n_columns))
+    # Teachers that agree on an arc and its label add up.
+    np.add.at(dense, (numbers.reshape(-1), np.concatenate(found)), np.concatenate(probs))
+    return arcs[:, 0], arcs[:, 1], dense
 
 
 def unscored_labels(gold: GoldBatch, scores: TreeScores, columns: Mapping[int, int]) -> set[int]:

@@ -16,6 +16,7 @@ from spacy.tokenizer import Tokenizer
 
 from spacy_rootmind.training.tokenizer_proposals import (
     Characters,
+    Chunks,
     Reading,
     Spans,
     propose_affixes,
@@ -29,16 +30,7 @@ from spacy_rootmind.training.tokenizer_rules import Rule, add_rules
 
 @dataclass(frozen=True)
 class FittedTokenizer:
-    """A tokenizer that was fitted.
-
-    Attributes
-    ----------
-    tokenizer : Tokenizer
-    rules : list of Rule
-        What was added.
-    f_before, f_after : float
-        F1 of the tokens of the training text.
-    """
+    """A tokenizer that was fitted, the rules added, and F1 of the training text's tokens."""
 
     tokenizer: Tokenizer
     rules: list[Rule]
@@ -85,14 +77,13 @@ def fit_tokenizer(
     readings = Counter((text, _checked(text, spans)) for text, spans in texts)
     if not any(spans for _, spans in readings):
         raise ValueError("expected texts with gold tokens, received none: check the corpus's path")
-    fit = _Fit(tokenizer)
-    fit.add_patterns_and_cases(chunks_of(readings))
-    fit.add_phrases(readings)
+    rules = _find_rules(tokenizer, readings)
+    fitted = add_rules(tokenizer, rules)
     scores = []
-    for each in (tokenizer, fit.result):
+    for each in (tokenizer, fitted):
         right, both = matches(readings, tokenize(each, readings))
         scores.append(2 * right / both)
-    return FittedTokenizer(fit.result, fit.rules, *scores)
+    return FittedTokenizer(fitted, rules, *scores)
 
 
 def has_rules(tokenizer: object) -> bool:
@@ -159,53 +150,42 @@ def matches(readings: Mapping[Reading, int], predicted: Mapping[str, Spans]) -> 
 # --- choosing rules ----------------------------------------------------------------------------
 
 
-class _Fit:
-    """A tokenizer, and the rules that are added to it."""
+def _find_rules(tokenizer: Tokenizer, texts: Mapping[Reading, int]) -> list[Rule]:
+    """Find the rules of all stages, each from the tokens that the rules before it make."""
+    rules: list[Rule] = []
+    chunks = chunks_of(texts)
+    characters = Characters(text for text, _ in chunks)
+    predicted = tokenize(tokenizer, chunks)
+    for propose in (propose_runs, propose_wholes, propose_affixes, propose_cases):
+        proposed = propose(Chunks(add_rules(tokenizer, rules), chunks, predicted, characters))
+        predicted = _add_best(tokenizer, rules, proposed, chunks, predicted)
+    # Between spaces, no token with a space can be found.
+    predicted = tokenize(add_rules(tokenizer, rules), texts)
+    _add_best(tokenizer, rules, propose_phrases(texts, predicted), texts, predicted)
+    return rules
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self.tokenizer = tokenizer
-        self.rules: list[Rule] = []
 
-    @property
-    def result(self) -> Tokenizer:
-        return add_rules(self.tokenizer, self.rules)
+def _add_best(
+    tokenizer: Tokenizer,
+    rules: list[Rule],
+    proposed: list[Rule],
+    readings: Mapping[Reading, int],
+    predicted: dict[str, Spans],
+) -> dict[str, Spans]:
+    """Add to the rules those with which tokens are better, and return these tokens.
 
-    def add_patterns_and_cases(self, chunks: Mapping[Reading, int]) -> None:
-        """Add rules for strings between spaces."""
-        characters = Characters(text for text, _ in chunks)
-        predicted = tokenize(self.tokenizer, chunks)
-        predicted = self._add_best(propose_runs(chunks), chunks, predicted)
-        wholes = propose_wholes(self.result, chunks, predicted, characters)
-        predicted = self._add_best(wholes, chunks, predicted)
-        affixes = propose_affixes(chunks, predicted, characters)
-        predicted = self._add_best(affixes, chunks, predicted)
-        self._add_best(propose_cases(chunks, predicted), chunks, predicted)
-
-    def add_phrases(self, texts: Mapping[Reading, int]) -> None:
-        """Add special cases with spaces."""
-        predicted = tokenize(self.result, texts)
-        self._add_best(propose_phrases(texts, predicted), texts, predicted)
-
-    def _add_best(
-        self,
-        proposed: list[Rule],
-        readings: Mapping[Reading, int],
-        predicted: dict[str, Spans],
-    ) -> dict[str, Spans]:
-        """Add the rules with which tokens are better, and return these tokens.
-
-        Rules are tried together; what changes in a text counts for all rules that may have changed
-        it. Without those that have done no good, the others are tried again.
-        """
-        while proposed:
-            tokens = tokenize(add_rules(self.tokenizer, [*self.rules, *proposed]), readings)
-            gains = _gains(proposed, readings, predicted, tokens)
-            kept = [rule for rule in proposed if gains[rule] > 0]
-            if kept == proposed:
-                self.rules += proposed
-                return tokens
-            proposed = kept
-        return predicted
+    Rules are tried together; what changes in a text counts for all rules that may have changed it.
+    Without those that have done no good, the others are tried again.
+    """
+    while proposed:
+        tokens = tokenize(add_rules(tokenizer, [*rules, *proposed]), readings)
+        gains = _gains(proposed, readings, predicted, tokens)
+        kept = [rule for rule in proposed if gains[rule] > 0]
+        if kept == proposed:
+            rules += proposed
+            return tokens
+        proposed = kept
+    return predicted
 
 
 def _gains(

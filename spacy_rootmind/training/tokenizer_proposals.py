@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import NamedTuple
 
 from spacy.tokenizer import Tokenizer
 
@@ -83,6 +84,18 @@ class Characters:
         return [(self._classes[match[0][0]], match[0]) for match in self._runs.finditer(text)]
 
 
+class Chunks(NamedTuple):
+    """The strings between spaces of a training text, and their tokens so far.
+
+    `readings` counts the strings with their gold tokens, `predicted` has the tokenizer's tokens.
+    """
+
+    tokenizer: Tokenizer
+    readings: Mapping[Reading, int]
+    predicted: Mapping[str, Spans]
+    characters: Characters
+
+
 def common_bounds(a: Spans, b: Spans) -> list[int]:
     """Return the offsets at which tokens of both start or end."""
     bounds = [{offset for span in spans for offset in span} for spans in (a, b)]
@@ -92,11 +105,11 @@ def common_bounds(a: Spans, b: Spans) -> list[int]:
 # --- repeated characters -----------------------------------------------------------------------
 
 
-def propose_runs(chunks: Mapping[Reading, int]) -> list[Rule]:
+def propose_runs(given: Chunks) -> list[Rule]:
     """Propose characters whose repetitions are one token, such as `!!!`."""
     joined: Counter[str] = Counter()
     apart: Counter[str] = Counter()
-    for (text, gold), count in chunks.items():
+    for (text, gold), count in given.readings.items():
         for match in re.finditer(r"([\W_])\1+", text):
             (joined if match.span() in gold else apart)[match[1]] += count
     return [
@@ -109,21 +122,16 @@ def propose_runs(chunks: Mapping[Reading, int]) -> list[Rule]:
 # --- tokens that are kept together -------------------------------------------------------------
 
 
-def propose_wholes(
-    tokenizer: Tokenizer,
-    chunks: Mapping[Reading, int],
-    predicted: Mapping[str, Spans],
-    characters: Characters,
-) -> list[Rule]:
+def propose_wholes(given: Chunks) -> list[Rule]:
     """Propose patterns of tokens that are split, the most general ones first.
 
     A string counts for all of its patterns; those that an accepted pattern covers count no more.
     """
     seen: defaultdict[str, Evidence] = defaultdict(Evidence)
     split: set[str] = set()
-    for (text, gold), count in chunks.items():
+    for (text, gold), count in given.readings.items():
         starts, ends = ({span[i] for span in gold} for i in (0, 1))
-        for start, end in cores(tokenizer, text):
+        for start, end in cores(given.tokenizer, text):
             if start not in starts or end not in ends:
                 continue
             core = text[start:end]
@@ -131,11 +139,11 @@ def propose_wholes(
                 seen[core].wrong += count
                 continue
             seen[core].right += count
-            if (start, end) not in predicted[text]:
+            if (start, end) not in given.predicted[text]:
                 split.add(core)
     by_pattern: defaultdict[tuple[int, str], list[str]] = defaultdict(list)
     for core in seen:
-        for pattern in patterns_of(core, characters):
+        for pattern in patterns_of(core, given.characters):
             by_pattern[pattern].append(core)
     rules: list[Rule] = []
     covered: set[str] = set()
@@ -189,18 +197,16 @@ def patterns_of(text: str, characters: Characters) -> Iterator[tuple[int, str]]:
 # --- tokens that are split ---------------------------------------------------------------------
 
 
-def propose_affixes(
-    chunks: Mapping[Reading, int], predicted: Mapping[str, Spans], characters: Characters
-) -> list[Rule]:
+def propose_affixes(given: Chunks) -> list[Rule]:
     """Propose prefixes, suffixes and infixes at which the treebank splits the tokenizer's tokens.
 
     Those that a class of characters has to be next to come first, then places between two classes,
     then those with certain characters.
     """
     cuts: defaultdict[str, Counter[tuple[int, ...]]] = defaultdict(Counter)
-    for (text, gold), count in chunks.items():
+    for (text, gold), count in given.readings.items():
         starts = sorted({start for start, _ in gold})
-        for start, end in predicted[text]:
+        for start, end in given.predicted[text]:
             if end - start <= MAX_TOKEN:
                 inside = tuple(cut - start for cut in starts if start < cut < end)
                 cuts[text[start:end]][inside] += count
@@ -209,12 +215,12 @@ def propose_affixes(
         for token, readings in cuts.items()
         for reading in readings
         if reading
-        for key, place in affixes_of(token, characters)
+        for key, place in affixes_of(token, given.characters)
         if _is_cut(key[1], place, reading)
     }
     found: defaultdict[tuple[int, str, str], Evidence] = defaultdict(Evidence)
     for token, readings in cuts.items():
-        for key, place in affixes_of(token, characters):
+        for key, place in affixes_of(token, given.characters):
             if key not in wanted:
                 continue
             for reading, count in readings.items():
@@ -264,23 +270,23 @@ def affixes_of(
 # --- strings -----------------------------------------------------------------------------------
 
 
-def propose_cases(chunks: Mapping[Reading, int], predicted: Mapping[str, Spans]) -> list[Rule]:
+def propose_cases(given: Chunks) -> list[Rule]:
     """Propose special cases: strings whose tokens differ from the treebank's."""
     different: Counter[str] = Counter()
-    for (text, gold), count in chunks.items():
-        bounds = common_bounds(gold, predicted[text])
+    for (text, gold), count in given.readings.items():
+        bounds = common_bounds(gold, given.predicted[text])
         for start, end in pairwise(bounds):
             inside = [
                 [span for span in spans if start <= span[0] < end]
-                for spans in (gold, predicted[text])
+                for spans in (gold, given.predicted[text])
             ]
             if inside[0] != inside[1]:
                 different[text[start:end]] += count
     strings = {string for string, count in different.items() if count >= MIN_COUNT}
     longest = max(map(len, strings), default=0)
     readings: defaultdict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
-    for (text, gold), count in chunks.items():
-        bounds = common_bounds(gold, predicted[text])
+    for (text, gold), count in given.readings.items():
+        bounds = common_bounds(gold, given.predicted[text])
         for i, start in enumerate(bounds):
             for end in bounds[i + 1 :]:
                 if end - start > longest:

@@ -140,39 +140,6 @@ def test_components_are_initialized_with_all_words(
     assert all(example.x.text == example.y.text for example in examples)
 
 
-def test_gold_docs_are_joined_once_for_all_components(folders):
-    read = Corpus(folders / "gold")
-    times = []
-
-    def gold(nlp):
-        times.append(nlp)
-        return read(nlp)
-
-    nlp = spacy.blank("xx")
-    corpus = make_distillation_corpus(gold, folders / "taught")
-    for name in ("tagger", "morphologizer", "root_mst"):
-        nlp.add_pipe(name)
-    joined = list(corpus(nlp))
-    assert list(corpus(nlp)) == joined
-    assert len(times) == 1
-    # Another tokenizer may find other tokens; a Doc belongs to its vocabulary.
-    nlp.tokenizer.add_special_case("Vienna", [{"ORTH": "Vi"}, {"ORTH": "enna"}])
-    again = list(corpus(nlp))
-    assert "enna" in [token.text for example in again for token in example.predicted]
-    other = spacy.blank("xx")
-    other.add_pipe("tagger")
-    assert {eg.predicted.vocab for eg in corpus(other)} == {other.vocab}
-    assert len(times) == 3
-    # One that is not spaCy's may have changed unseen.
-    other.tokenizer = lambda text: Doc(other.vocab, [text], [False])
-    assert {len(eg.predicted) for eg in corpus(other)} == {1}
-    assert next(iter(corpus(other))) is not next(iter(corpus(other)))
-    nlp.initialize(lambda: corpus(nlp))
-    assert len(times) == 7
-    assert sum(not is_taught(example) for example in corpus(nlp)) == 20
-    assert len(times) == 8
-
-
 @pytest.mark.parametrize("share", [0.0, 1.0, -0.5, 2.0, float("nan")])
 def test_the_share_is_checked(folders, share):
     with pytest.raises(ValueError, match="expected gold_share above 0 and below 1, received"):
