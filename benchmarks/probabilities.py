@@ -4,7 +4,7 @@ Usage: python benchmarks/probabilities.py [--smoke] [--out DIR] [--checkout synj
 
 Compares log_partition and arc_marginals, and all peers that are installed, with enumeration in 80
 digits at several scales of scores; if ours exceed their error bounds, the run ends with status 1.
-Then times marginals in turns, next to numpy.linalg.inv of as many matrices of the same size.
+Then times marginals in turns.
 Writes accuracy.csv, accuracy.png, probability_times.csv and probabilities.md.
 """
 

@@ -1,15 +1,10 @@
 """Accuracy over speed of parsers that learn from a teacher, of several sizes.
 
-Trains students with configs/distillation.cfg, static word vectors, and other widths and depths,
-with more dropout and less; the parser of configs/cpu.cfg
-without teacher and vectors; and spaCy's `parser` with the settings of its quickstart. All take the
-same number of steps and have a tokenizer that is fitted to the treebank, as the teacher's is.
-Scores them on the test set from text, with spaCy's scorer, and times them on the same texts, in
-turns and by processor time, on one core with tokenization.
-
-Multiply-adds per word are the weights that the network multiplies vectors by: all but its embedding
-tables, each used once per word. The roofline is the speed at which these products alone would run
-at the pace of a large product of matrices, measured in the same run.
+Trains students with configs/distillation.cfg, static word vectors, and other widths and depths; the
+parser of configs/cpu.cfg without teacher and vectors; and spaCy's `parser` with the settings of its
+quickstart. All take the same number of steps and have a tokenizer that is fitted to the treebank,
+as the teacher's is. Scores them on the test set from text, with spaCy's scorer, and times them on
+the same texts, in turns and by processor time, on one core with tokenization.
 
     python benchmarks/students.py --corpus CORPUS --taught TAUGHT --vectors VECTORS
 
@@ -22,7 +17,6 @@ in students.jsonl: repeat the command to continue. Writes students.md and studen
 import argparse
 import os
 import statistics
-import time
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -36,7 +30,7 @@ import numpy as np
 import spacy
 from lib.options import make_parser
 from lib.pipelines import read_gold, score_text, words_per_second
-from lib.plots import ORANGE, RED, TEAL, panels, save
+from lib.plots import ORANGE, TEAL, panels, save
 from lib.records import Record, Records
 from lib.tables import setup_line, spread, table, write_markdown
 from lib.trainings import (
@@ -49,7 +43,6 @@ from lib.trainings import (
     system_config,
     train,
 )
-from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 from spacy.util import load_config
 from thinc.api import Config
@@ -65,8 +58,6 @@ KEY = ("student", "steps", "seed")
 SCORES = {"UAS": "dep_uas", "LAS": "dep_las", "sents F": "sents_f"}
 # Evaluations on the dev set, after that of step 0.
 EVALUATIONS = 7
-# Weights that are looked up, not multiplied.
-TABLES = {"hashembed"}
 
 
 @dataclass(frozen=True)
@@ -87,32 +78,23 @@ class Student:
     system: str = ROOT_MST
 
 
-# What configs/cpu.cfg has, and configs/distillation.cfg had.
-MORE_DROPOUT = {"training.dropout": 0.2, f"{MODEL}.dropout": 0.33}
-WIDE = {f"{ENCODER}.width": 128, f"{MODEL}.qrnn_width": 288, f"{MODEL}.arc_width": 192}
-SLIM = {
-    f"{ENCODER}.depth": 2,
-    f"{ENCODER}.maxout_pieces": 2,
-    f"{MODEL}.qrnn_width": 144,
-    f"{MODEL}.arc_width": 96,
-    f"{MODEL}.label_width": 32,
-}
-TINY = {
-    **SLIM,
-    f"{ENCODER}.width": 64,
-    f"{MODEL}.qrnn_width": 96,
-    f"{MODEL}.arc_width": 64,
-    f"{MODEL}.refinements": 0,
-}
+QRNN = f"{MODEL}.qrnn_width"
+ARCS, LABELS = f"{MODEL}.arc_width", f"{MODEL}.label_width"
+SLIM = {f"{ENCODER}.depth": 2, f"{ENCODER}.maxout_pieces": 2, LABELS: 32}
 STUDENTS = {
     "spaCy's parser": Student(is_taught=False, system=PARSER),
     "gold only": Student(is_taught=False),
-    "wide": Student({**WIDE, **MORE_DROPOUT}),
-    "slim": Student({**SLIM, **MORE_DROPOUT}),
-    "tiny": Student({**TINY, **MORE_DROPOUT}),
-    "wide, less dropout": Student(WIDE),
-    "slim, less dropout": Student(SLIM),
-    "tiny, less dropout": Student(TINY),
+    "wide": Student({f"{ENCODER}.width": 128, QRNN: 288, ARCS: 192}),
+    "slim": Student({**SLIM, QRNN: 144, ARCS: 96}),
+    "tiny": Student(
+        {
+            **SLIM,
+            f"{ENCODER}.width": 64,
+            QRNN: 96,
+            ARCS: 64,
+            f"{MODEL}.refinements": 0,
+        }
+    ),
 }
 
 
@@ -177,36 +159,8 @@ def train_and_score(key: tuple, options: argparse.Namespace, output: Path) -> Re
     scores = score_text(nlp, read_gold(options.corpus / "test.spacy"))
     return {
         "seconds": times.end,
-        "multiply_adds": count_multiply_adds(nlp),
         **{key: scores[key] for key in SCORES.values()},
     }
-
-
-def count_multiply_adds(nlp: Language) -> int:
-    """Count the weights of all networks but those of embedding tables."""
-    total = 0
-    for _, pipe in nlp.pipeline:
-        for node in pipe.model.walk():
-            if node.name not in TABLES:
-                total += sum(
-                    node.get_param(name).size for name in node.param_names if node.has_param(name)
-                )
-    return total
-
-
-# --- speed -------------------------------------------------------------------------------------
-
-
-def measure_peak() -> float:
-    """Measure multiply-adds per second of a large float32 product, the best of several."""
-    rng = np.random.default_rng(0)
-    a, b = (rng.random((2048, 2048), dtype=np.float32) for _ in range(2))
-    seconds = []
-    for _ in range(5):
-        start = time.process_time()
-        a @ b
-        seconds.append(time.process_time() - start)
-    return 2048**3 / min(seconds)
 
 
 # --- report ------------------------------------------------------------------------------------
@@ -222,56 +176,29 @@ def pareto_front(points: dict[str, tuple[float, float]]) -> list[str]:
     return sorted(front, key=lambda name: points[name][0])
 
 
-def report(runs: dict[str, list[Record]], speeds: dict[str, float], peak: float) -> list[str]:
+def report(runs: dict[str, list[Record]], speeds: dict[str, float]) -> list[str]:
     """Lay out the table."""
     rows = []
     for name, records in runs.items():
-        multiply_adds = records[0]["multiply_adds"]
-        rows.append(
-            [
-                name,
-                *(spread([record[key] for record in records]) for key in SCORES.values()),
-                f"{speeds[name]:,.0f}",
-                f"{multiply_adds / 1e6:.2f}",
-                f"{peak / multiply_adds:,.0f}",
-                f"{statistics.mean(record['seconds'] for record in records) / 60:.0f}",
-            ]
-        )
-    speed = ["words per second", "million multiply-adds per word", "roofline", "training, CPU min"]
+        scores = [spread([record[key] for record in records]) for key in SCORES.values()]
+        minutes = statistics.mean(record["seconds"] for record in records) / 60
+        rows.append([name, *scores, f"{speeds[name]:,.0f}", f"{minutes:.0f}"])
     steps = next(iter(runs.values()))[0]["steps"]
     return [
-        f"Trained for {steps} steps, scored on the test set from text, timed on one core. "
-        f"Large products of matrices run at {peak / 1e9:.0f} billion multiply-adds per second.",
-        table(["", *SCORES, *speed], rows),
+        f"Trained for {steps} steps, scored on the test set from text, timed on one core.",
+        table(["", *SCORES, "words per second", "training, CPU min"], rows),
         setup_line(),
     ]
 
 
-# Colours of the plot.
-KINDS = {"more dropout": TEAL, "less dropout": RED, "spaCy's parser": ORANGE}
-
-
-def kind_of(name: str) -> str:
-    """Tell which of `KINDS` a parser is."""
-    student = STUDENTS[name]
-    if student.system == PARSER:
-        return "spaCy's parser"
-    return "more dropout" if MORE_DROPOUT.items() <= student.settings.items() else "less dropout"
-
-
 def plot(points: dict[str, tuple[float, float]], path: Path) -> None:
-    """Draw LAS over speed, with the Pareto front; dashed, that of those with more dropout."""
+    """Draw LAS over speed, with the Pareto front."""
     figure, (axes,) = panels(width=6.4, height=4.8)
-    before = {name: point for name, point in points.items() if kind_of(name) != "less dropout"}
-    for some, style in ((before, "--"), (points, "-")):
-        front = [points[name] for name in pareto_front(some)]
-        axes.plot(*zip(*front, strict=True), style, color="0.7", zorder=0)
-    for kind, color in KINDS.items():
-        own = [point for name, point in points.items() if kind_of(name) == kind]
-        axes.scatter(*np.array(own).reshape(-1, 2).T, s=24, color=color, label=kind)
+    front = [points[name] for name in pareto_front(points)]
+    axes.plot(*zip(*front, strict=True), color="0.7", zorder=0)
     for name, point in points.items():
-        axes.annotate(name.split(",")[0], point, (0, 6), textcoords="offset points", ha="center")
-    axes.legend(frameon=False)
+        axes.scatter(*point, s=24, color=TEAL if STUDENTS[name].is_taught else ORANGE)
+        axes.annotate(name, point, (0, 6), textcoords="offset points", ha="center")
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_xlabel("words per second, one core")
     axes.set_ylabel("LAS from text, %")
@@ -322,7 +249,7 @@ def run(options: argparse.Namespace) -> None:
         name: (speeds[name], 100 * statistics.mean(record["dep_las"] for record in own))
         for name, own in runs.items()
     }
-    write_markdown(options.out / "students.md", report(runs, speeds, measure_peak()))
+    write_markdown(options.out / "students.md", report(runs, speeds))
     plot(points, options.out / "students.png")
 
 

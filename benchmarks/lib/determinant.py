@@ -3,7 +3,6 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from lib.decoders import Call
 from lib.inputs import Batch
 
 Floats = NDArray[np.float64]
@@ -60,9 +59,3 @@ def numpy_marginals(scores: Floats) -> Floats:
     marginals[:, 1:, 1:] = weights[:, :, 1:] * (diagonal[:, :, None] - slopes)
     marginals[:, 1:, 0] = weights[:, :, 0] * root
     return marginals
-
-
-def inverse_call(batch: Batch) -> Call:
-    """Bind numpy.linalg.inv alone, on Laplacians made before."""
-    laplacian, _, _ = koo_laplacian(clean_scores(batch))
-    return lambda: np.linalg.inv(laplacian)

@@ -40,11 +40,6 @@ def enumerate_exactly(scores: NDArray[np.floating], *, single_root: bool = True)
     ----------
     scores : float array of shape (n + 1, n + 1)
         Scores of a few words.
-
-    Raises
-    ------
-    ValueError
-        If there is no tree.
     """
     n = len(scores) - 1
     with localcontext(Context(prec=DIGITS, Emin=-(10**9), Emax=10**9)):

@@ -1,4 +1,4 @@
-"""Times of arc marginals: ours, peers', and NumPy's inverse of matrices of the same size."""
+"""Times of arc marginals: ours and peers'."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -8,7 +8,6 @@ from statistics import median
 import numpy as np
 
 from lib.decoders import Call
-from lib.determinant import inverse_call
 from lib.inputs import Batch, family_batch
 from lib.probability_peers import Route, as_floats
 from lib.tables import duration, grid, words
@@ -17,10 +16,9 @@ from lib.timing import interleave
 # Largest error of a peer's marginals: some add a constant to each weight.
 SLACK = 1e-3
 OURS = "spacy-rootmind"
-ONE_BY_ONE, INVERSE = f"{OURS}, one call each", "numpy.linalg.inv alone"
 TIMES_CAPTION = (
     "Median per sentence of gaussian scores, float64, one thread, batches; in parentheses as a "
-    "multiple of ours in the same turns. NumPy's inverse gets matrices made before."
+    "multiple of ours in the same turns."
 )
 
 
@@ -65,12 +63,6 @@ class Row:
     note: str = ""
 
 
-def one_by_one(route: Route, batch: Batch) -> Call:
-    """Bind one call per sentence."""
-    calls = [route.marginals(batch.part(index)) for index in range(len(batch))]
-    return lambda: [call() for call in calls]
-
-
 def try_out(routes: Sequence[Route], batch: Batch) -> tuple[dict[str, Call], dict[str, str]]:
     """Bind and check all methods, which compiles some; returns the calls, and the failures."""
     ours = routes[0]
@@ -89,8 +81,6 @@ def try_out(routes: Sequence[Route], batch: Batch) -> tuple[dict[str, Call], dic
         if not far <= SLACK:
             sys.exit(f"WRONG: marginals of {route.name} and ours differ by {far:.2g}")
         calls[route.name] = call
-    calls[ONE_BY_ONE] = one_by_one(ours, batch)
-    calls[INVERSE] = inverse_call(batch)
     return calls, failed
 
 

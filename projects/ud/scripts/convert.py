@@ -81,11 +81,6 @@ def choose_language(wanted: str, code: str) -> tuple[Language, str]:
     nlp : Language
     reason : str
         Message for the user.
-
-    Raises
-    ------
-    TreebankError
-        If the tokenizer needs a library that is not installed, or spaCy does not know the language.
     """
     own = code.split("_")[0]
     lang = SPACY_CODES.get(own, own) if wanted == AUTO else wanted

@@ -12,13 +12,7 @@ from wasabi import msg
 
 
 def locate(source: str, assets: Path, name: str) -> Path:
-    """Find a treebank's folder: in `source` or, if that is empty, in the assets.
-
-    Raises
-    ------
-    TreebankError
-        If there is none, or no name.
-    """
+    """Find a treebank's folder: in `source` or, if that is empty, in the assets."""
     if not name:
         raise TreebankError(
             "expected the name of a treebank, such as --vars.treebank UD_English-EWT, received none"

@@ -73,11 +73,6 @@ def check(encoder: str, pretrained: str, gpu: int) -> None:
         Name or folder of an encoder, or "auto".
     gpu
         Number of a GPU; -1 for the CPU.
-
-    Raises
-    ------
-    SetupError
-        If something is missing, or a pretrained encoder is given for the config without one.
     """
     kind = KINDS.get(encoder)
     if kind is None and pretrained != AUTO:
@@ -114,13 +109,7 @@ def unmet(extra: str) -> list[str]:
 
 
 def check_gpu(gpu: int, needs_torch: bool = False) -> None:
-    """Check that there is a GPU, if one is to be used.
-
-    Raises
-    ------
-    SetupError
-        If there is no GPU that spaCy and, if needed, torch can use.
-    """
+    """Check that there is a GPU, if one is to be used."""
     if gpu < 0:
         return
     if not gpu_is_available():
@@ -192,11 +181,6 @@ def settings_of(encoder: str, name: str) -> dict[str, Any]:
         One of `KINDS`.
     name
         Name on the Hugging Face hub, or a folder written by `save_pretrained`.
-
-    Raises
-    ------
-    SetupError
-        If there is no such encoder, or it does not fit the config.
     """
     from transformers import AutoConfig
 
@@ -218,13 +202,7 @@ def settings_of(encoder: str, name: str) -> dict[str, Any]:
 
 
 def check_bert(name: str, model_type: str) -> None:
-    """Check that an encoder is a BERT with a WordPiece tokenizer; downloads the tokenizer.
-
-    Raises
-    ------
-    SetupError
-        If it is not.
-    """
+    """Check that an encoder is a BERT with a WordPiece tokenizer; downloads the tokenizer."""
     from transformers import AutoTokenizer, BertTokenizerFast
 
     advice = "choose another one, or --vars.encoder transformer, for encoders of all kinds"

@@ -49,13 +49,7 @@ def seed_folder(run: Path, seed: int) -> Path:
 
 
 def read_seeds(text: str) -> list[int]:
-    """Read seeds separated by spaces or commas.
-
-    Raises
-    ------
-    ValueError
-        If there are none, or one is not a non-negative integer or occurs twice.
-    """
+    """Read seeds separated by spaces or commas."""
     names = text.replace(",", " ").split()
     seeds = [int(name) for name in names if name.isdigit()]
     if not seeds or len(seeds) != len(names) or len(set(seeds)) != len(seeds):
@@ -79,11 +73,6 @@ def choose_components(text: str, annotated: dict[str, float]) -> tuple[list[str]
         Those whose column annotates at least half of the words.
     remarks : list of str
         Messages for the user about the others.
-
-    Raises
-    ------
-    ValueError
-        If a name is unknown, or there is none.
     """
     names = [] if text == NO_COMPONENTS else text.replace(",", " ").split()
     if not set(names) <= set(COMPONENTS) or (not names and text != NO_COMPONENTS):
@@ -121,11 +110,6 @@ def overrides_of(
         More settings, such as "training.dropout=0.3 training.batcher.size=500".
     sizes
         The settings for a pretrained encoder.
-
-    Raises
-    ------
-    ValueError
-        If a setting is not of the form NAME=VALUE.
     """
     settings = {
         "paths.train": str(corpus / "train.spacy"),
@@ -160,13 +144,7 @@ def record_of(config: Path, corpus: Path, settings: dict[str, str], seed: int) -
 def train_seed(
     config: Path, corpus: Path, folder: Path, settings: dict[str, str], seed: int, gpu: int
 ) -> None:
-    """Train with one seed, unless it is done.
-
-    Raises
-    ------
-    TrainingError
-        If `spacy train` fails or is interrupted.
-    """
+    """Train with one seed, unless it is done."""
     record = record_of(config, corpus, settings, seed)
     if (folder / RECORD).is_file():
         if srsly.read_json(folder / RECORD) == record:

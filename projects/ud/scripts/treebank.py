@@ -87,11 +87,6 @@ def find_files(folder: Path) -> tuple[str, dict[str, list[Path]]]:
         The treebank's short name, such as "en_ewt", whose first part is a language code.
     files : dict
         Files of train, dev and test: none, one, or several if the treebank comes in parts.
-
-    Raises
-    ------
-    TreebankError
-        If the folder has no treebank, or more than one.
     """
     files = {split: sorted(folder.glob(f"*-ud-{split}*.conllu")) for split in SPLITS}
     codes = {path.name.split("-ud-")[0] for path in chain(*files.values())}
@@ -117,13 +112,7 @@ def find_license(folder: Path) -> str | None:
 
 
 def read_sentences(paths: list[Path]) -> list[Sentence]:
-    """Read CoNLL-U files, one after another.
-
-    Raises
-    ------
-    TreebankError
-        If a line is not CoNLL-U, a sentence is not a tree with one root, or words are left out.
-    """
+    """Read CoNLL-U files, one after another."""
     sentences = [
         make_sentence(str(path), found)
         for path in paths

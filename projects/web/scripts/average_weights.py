@@ -19,13 +19,7 @@ from spacy_rootmind.pipeline.calibration_corpus import make_calibration_corpus
 
 
 def average(pipelines: Sequence[Language]) -> Language:
-    """Give the first pipeline the mean weights of all of them, and return it.
-
-    Raises
-    ------
-    ValueError
-        If they have other components, labels or layers.
-    """
+    """Give the first pipeline the mean weights of all of them, and return it."""
     first = pipelines[0]
     for nlp in pipelines[1:]:
         if nlp.pipe_labels != first.pipe_labels or nlp.pipe_names != first.pipe_names:

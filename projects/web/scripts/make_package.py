@@ -86,14 +86,7 @@ class PackageError(ValueError):
 
 
 def store(trained: Path, folder: Path, corpus: Path) -> Language:
-    """Store a trained pipeline in little space, and return it as it is stored.
-
-    Raises
-    ------
-    PackageError
-        If it is still too large, has word vectors in single precision, or parses otherwise than
-        with its whole vocabulary.
-    """
+    """Store a trained pipeline in little space, and return it as it is stored."""
     nlp = spacy.load(trained)
     vectors = nlp.vocab.vectors
     if len(vectors) and not isinstance(vectors, HalfPrecisionVectors):
@@ -163,13 +156,7 @@ def reduce_labels(model: ParserModel) -> int:
 
 
 def clean_config(path: Path, label_rank: int | None) -> None:
-    """Remove paths and callbacks of the training; say how vectors and label scores are stored.
-
-    Raises
-    ------
-    PackageError
-        If there are paths outside the section [paths].
-    """
+    """Remove paths and callbacks of the training; say how vectors and label scores are stored."""
     config = load_config(path, interpolate=False)
     config["paths"] = dict.fromkeys(config["paths"])
     # Of the training alone; users of the package do not have its code.
@@ -345,13 +332,7 @@ def data_of(package: Path) -> Path:
 
 
 def with_output(page: str, package: Path) -> str:
-    """Return a page with what its first command prints, run with the pipeline in a package.
-
-    Raises
-    ------
-    PackageError
-        If the page has no such command.
-    """
+    """Return a page with what its first command prints, run with the pipeline in a package."""
     found = SHOWN.search(page)
     if found is None:
         raise PackageError(

@@ -95,13 +95,7 @@ CORPORA: dict[str, Callable[[dict[str, str]], Iterator[Text]]] = {
 
 
 def read_members(path: Path) -> dict[str, str]:
-    """Read the text files of a corpus by name.
-
-    Raises
-    ------
-    TextError
-        If there is no such corpus.
-    """
+    """Read the text files of a corpus by name."""
     try:
         with ZipFile(path) as archive:
             return {

@@ -56,13 +56,7 @@ def read_windows(paths: Iterable[Path], nlp: Language) -> Iterator[list[Token]]:
 
 
 def choose_words(windows: Iterable[list[Token]], most: int, least: int) -> Counter[str]:
-    """Count normalized words, and keep the most frequent that occur often enough.
-
-    Raises
-    ------
-    VectorsError
-        If there is none.
-    """
+    """Count normalized words, and keep the most frequent that occur often enough."""
     counts = Counter(token.norm_ for window in windows for token in window)
     chosen = Counter({word: n for word, n in counts.most_common(most) if n >= least})
     if not chosen:
@@ -151,13 +145,7 @@ def reduce_width(vectors: np.ndarray, counts: np.ndarray, width: int) -> np.ndar
 def make_vectors(
     nlp: Language, encoder: str, paths: list[Path], width: int, most: int, least: int
 ) -> int:
-    """Give a blank pipeline vectors of the most frequent words; returns their number.
-
-    Raises
-    ------
-    VectorsError
-        If the text is too small, or the transformer narrower than the vectors.
-    """
+    """Give a blank pipeline vectors of the most frequent words; returns their number."""
     # As within a sentence: byte-level tokenizers tell words after a space from others.
     tokenizer = AutoTokenizer.from_pretrained(encoder, add_prefix_space=True)
     model = AutoModel.from_pretrained(encoder)

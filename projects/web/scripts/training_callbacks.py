@@ -28,11 +28,6 @@ def make_freeze_layers(n_layers: int, start_from: str = "") -> Callable[[Languag
     n_layers : int
     start_from : str
         Folder of a trained pipeline to start from, as in `web.start_from.v1`; empty for none.
-
-    Raises
-    ------
-    ValueError
-        From the callback, if no layer would learn, or the encoder names its layers otherwise.
     """
 
     def freeze_layers(nlp: Language) -> Language:
