@@ -4,9 +4,6 @@ Pipelines, those of several seeds, parse the gold words of a treebank, with thei
 gold ones, with and without guidelines. Errors are those of level 3 of `udvalidate`; UAS, LAS and
 UPOS are those of the official scorer. Of several pipelines, figures are means.
 
-Stanza, from July 2026 on, repairs repeated subjects and objects after decoding. "Subjects and
-objects" is what the best tree under these two rules gives, with our scores.
-
     python benchmarks/guidelines.py en_rootmind_web_sm --treebank en_ewt-ud-test.conllu
 """
 
@@ -19,9 +16,7 @@ from pathlib import Path
 from statistics import fmean
 from time import process_time
 from typing import NamedTuple
-from unittest.mock import patch
 
-import numpy as np
 import udtools
 from lib.pipelines import load
 from lib.tables import setup_line, table, write_markdown
@@ -35,10 +30,8 @@ from spacy_rootmind.formats.conllu_sentence import EMPTY, FEATS, UPOS
 from spacy_rootmind.formats.lines import Inputs
 from spacy_rootmind.formats.records import InputRecord
 from spacy_rootmind.formats.registry import read_records
-from spacy_rootmind.guidelines import rules
 from spacy_rootmind.parsing.given import as_set
 from spacy_rootmind.parsing.settings import ParserSettings
-from spacy_rootmind.pipeline import sentence_parser
 
 BLOCK = "spacy_rootmind.ud_guidelines.v1"
 SCORES = ("UAS", "LAS", "UPOS")
@@ -46,8 +39,6 @@ REPAIR = "ud_tag_repair"
 ROUNDS = 5
 # The ways whose times are compared.
 TIMED = ("own tags", "guidelines")
-# The rules whose violations Stanza repairs.
-REPEATED = (rules.ONE_SUBJECT, rules.ONE_OBJECT)
 
 
 class Run(NamedTuple):
@@ -55,7 +46,6 @@ class Run(NamedTuple):
 
     errors: Counter[str]
     scores: dict[str, float]
-    decodes: list[int]
     seconds: float = 0.0
 
 
@@ -84,47 +74,33 @@ class Pipeline:
         self.taggers += [name for name in names if name in ("attribute_ruler", REPAIR)]
 
     @contextmanager
-    def way(self, guidelines: str | None, gold_tags: bool) -> Iterator[Language]:
+    def way(self, guidelines: bool, gold_tags: bool) -> Iterator[Language]:
         """Prepare the pipeline for a way of parsing."""
         block = {"@misc": BLOCK, "fixed_tags": gold_tags} if guidelines else None
         configure(self.nlp, guidelines=block)
-        left_out = self.taggers if gold_tags else ([] if guidelines == "all" else [REPAIR])
-        chosen = REPEATED if guidelines == "repeated" else rules.RULES
-        with (
-            patch.object(rules, "RULES", chosen),
-            self.nlp.select_pipes(disable=[n for n in left_out if n in self.nlp.pipe_names]),
-        ):
+        left_out = self.taggers if gold_tags else ([] if guidelines else [REPAIR])
+        with self.nlp.select_pipes(disable=[n for n in left_out if n in self.nlp.pipe_names]):
             yield self.nlp
 
 
 WAYS = {
-    "own tags": (None, False),
-    "subjects and objects": ("repeated", False),
-    "guidelines": ("all", False),
-    "gold tags": (None, True),
-    "gold tags, guidelines": ("all", True),
+    "own tags": (False, False),
+    "guidelines": (True, False),
+    "gold tags": (False, True),
+    "gold tags, guidelines": (True, True),
 }
 
 
 def run(nlp: Language, records: Sequence[InputRecord], gold: Path, gold_tags: bool) -> Run:
     """Parse a treebank, and compare with it."""
-    decodes: list[int] = []
-    decode_valid = sentence_parser.decode_valid
-
-    def counted(*arguments, **options):
-        found = decode_valid(*arguments, **options)
-        decodes.extend(np.concatenate([np.zeros(0, int), *found.decodes]).tolist())
-        return found
-
     docs = [record.make_doc(nlp) for record in records]
     if gold_tags:
         for doc, record in zip(docs, records, strict=True):
             set_tags(doc, record)
-    with patch.object(sentence_parser, "decode_valid", counted):
-        docs = list(nlp.pipe(docs))
+    docs = list(nlp.pipe(docs))
     lines = [write_conllu(doc, record, 0) for doc, record in zip(docs, records, strict=True)]
     text = b"".join(lines).decode()
-    return Run(errors_in(text), score(gold, text), [n for n in decodes if n])
+    return Run(errors_in(text), score(gold, text))
 
 
 def set_tags(doc: Doc, record: InputRecord) -> None:
@@ -181,7 +157,7 @@ def measure(model: str, treebank: Path, rounds: int) -> dict[str, Run]:
     }
 
 
-def report(found: Sequence[dict[str, Run]], n_sentences: int) -> list[str]:
+def report(found: Sequence[dict[str, Run]]) -> list[str]:
     """Write the means of several pipelines as tables."""
     scores, kinds = (
         [],
@@ -189,17 +165,12 @@ def report(found: Sequence[dict[str, Run]], n_sentences: int) -> list[str]:
     )
     for name in WAYS:
         runs = [own[name] for own in found]
-        decodes = [run.decodes for run in runs]
-        searched = fmean(100 * len(own) / n_sentences for own in decodes)
         times = [own[name].seconds / own[TIMED[0]].seconds for own in found]
         scores.append(
             [
                 name,
                 f"{fmean(run.errors.total() for run in runs):.1f}",
                 *(f"{fmean(run.scores[score] for run in runs):.2f}" for score in SCORES),
-                f"{searched:.1f} %" if any(decodes) else "",
-                f"{fmean(n for own in decodes for n in own):.1f}" if any(decodes) else "",
-                f"{max(n for own in decodes for n in own)}" if any(decodes) else "",
                 f"{fmean(times):.3f}" if name in TIMED else "",
             ]
         )
@@ -207,7 +178,7 @@ def report(found: Sequence[dict[str, Run]], n_sentences: int) -> list[str]:
         [kind, *(f"{fmean(own[name].errors[kind] for own in found):.1f}" for name in WAYS)]
         for kind in kinds
     ]
-    header = ["", "errors", *SCORES, "searched", "decodes", "at most", "time"]
+    header = ["", "errors", *SCORES, "time"]
     return [table(header, scores), table(["error", *WAYS], errors)]
 
 
@@ -220,7 +191,7 @@ def main() -> None:
     parts = [
         setup_line(),
         f"{options.treebank.name}: {n_sentences} sentences",
-        *report(found, n_sentences),
+        *report(found),
     ]
     write_markdown(options.out / f"guidelines-{options.treebank.stem}.md", parts)
 
