@@ -3,8 +3,8 @@
 Usage: python benchmarks/breadth.py [--smoke] [--ud DIR] [--treebanks NAME ...] [--seeds N ...]
            [--budget SECONDS] [--plain] [--workers N] [--out DIR]
 
-Each treebank of Universal Dependencies is converted by projects/ud to Docs of ten sentences. Where
-there is no dev set, every tenth training sentence is held out; a treebank without a training set is
+Each treebank of Universal Dependencies is converted by projects/ud to Docs of ten sentences. Every
+tenth training sentence is held out if there is no dev set; a treebank without a training set is
 an error. Both systems have spaCy's tokenizer for the language (or for any language, xx), fitted to
 the training set.
 
@@ -16,8 +16,8 @@ over it. Then `parser` is trained with the settings of spaCy's quickstart (`spac
 --pipeline parser --optimize efficiency`) until it has taken as much CPU time as `root_mst` with the
 same seed: instead of `max_steps` and `patience`, time ends its training, which is possible at any
 step, since its learning rate is constant. CPU time includes initialization, evaluations on the dev
-set and saving. Of the best and the last pipeline, the better on the dev set is scored on the test
-set, from its raw text by the official scorer.
+set and saving. Scored on the test set is the better of the best and the last
+pipeline on the dev set, from its raw text by the official scorer.
 
 Among the settings of the quickstart, `min_action_freq = 30` leaves out rare labels, which costs LAS
 on small treebanks.
@@ -203,7 +203,7 @@ def find_pace(job: tuple[Treebank, str]) -> Record:
 
 
 def run(job: Job) -> str:
-    """Train and score both systems, as far as they are not done; returns what failed."""
+    """Train and score both systems unless they are done; returns the error, if any."""
     records = Records(job.out / "breadth.jsonl", KEY)
     try:
         for system in SYSTEMS:

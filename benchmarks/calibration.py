@@ -6,7 +6,7 @@ For trained pipelines and a treebank as a .spacy file:
   the error is the mean distance between probability and share of correct heads, weighted by tokens
   (Guo et al. 2017);
 - a reliability plot: the share of correct heads over their probability;
-- oracle attachment scores: those of the best among the k best parses, or among k samples;
+- oracle attachment scores: the best among the k best parses, or among k samples;
 - with --text, Docs of several sentences, how many of the heads that are almost certain are right
   where tokens and sentences are found in the text, and what makes the others wrong.
 

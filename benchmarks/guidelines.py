@@ -1,8 +1,8 @@
 """The effect of UD's guidelines: errors by the official validator, scores, and time.
 
-Pipelines, those of several seeds, parse the gold words of a treebank, with their own tags and with
-gold ones, with and without guidelines. Errors are those of level 3 of `udvalidate`; UAS, LAS and
-UPOS are those of the official scorer. Of several pipelines, figures are means.
+Pipelines, for example of several seeds, parse the gold words of a treebank, with their own tags and
+with gold ones, with and without guidelines. `udvalidate` counts errors of level 3; UAS, LAS and
+UPOS are by the official scorer. The figures are means over the pipelines.
 
     python benchmarks/guidelines.py en_rootmind_web_sm --treebank en_ewt-ud-test.conllu
 """

@@ -3,8 +3,9 @@
 Usage: python benchmarks/instructions.py [--smoke] [--update]
 
 Runs the cases under callgrind, each once as a warm-up and once counted. Instructions do not depend
-on other work on the machine, and Python's start is left out. Counted are those of this package's
-compiled modules; of the parser, all but those of BLAS and the C library. They depend on the
+on other work on the machine, and Python's start is left out. Instructions
+of this package's compiled modules count; for the parser, all except those in BLAS and in
+the C library. They depend on the
 compiler, on the processor's instruction set and, for the parser, on the Python version: each
 combination has its own baseline in instructions.json. Repeated runs differ by less than 0.1 %;
 a case that takes over 3 % more than its baseline is an error. `--update` writes the counts as the

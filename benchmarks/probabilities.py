@@ -1,4 +1,4 @@
-"""Compare log partition and arc marginals with those of peers: errors and times.
+"""Compare log partition and arc marginals with other libraries: errors and times.
 
 Usage: python benchmarks/probabilities.py [--smoke] [--out DIR] [--checkout synjax=PATH]
 

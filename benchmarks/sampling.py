@@ -2,9 +2,9 @@
 
 Usage: python benchmarks/sampling.py [--smoke] [--out DIR] [--checkout NAME=PATH] ...
 
-The peers are those of a checkout of treesample. Calls are timed in turns, preparation included;
-that ours draw from the right distribution is tested, not measured. Writes sampling_times.csv and
-sampling.md.
+The peers are the samplers of a checkout of treesample. Calls are timed in turns, preparation
+included; that ours draw from the right distribution is tested, not measured. Writes
+sampling_times.csv and sampling.md.
 """
 
 import os

@@ -228,7 +228,7 @@ def make_smoke_corpus(options: argparse.Namespace, folder: Path) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Train what is missing, time all, and write table and plot."""
+    """Train the students without a record, time all, and write table and plot."""
     options.out.mkdir(parents=True, exist_ok=True)
     records = Records(options.out / "students.jsonl", KEY)
 

@@ -85,7 +85,7 @@ def moments(scores, **options):
 
 
 def second_moments(scores, **options):
-    """Of the sum of the scores, and the gradients of its mean and of the entropy."""
+    """The sum of the scores, and the gradients of its mean and of the entropy."""
     trees = TreeDistribution(scores, **options)
     moments = trees.covariance(scores), trees.second_moment(scores)
     return *moments, trees.expectation_gradient(scores), trees.entropy_gradient()

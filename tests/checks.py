@@ -20,7 +20,7 @@ def assert_best(
     allowed: float | None = None,
     note: str = "",
 ) -> None:
-    """Assert that `heads` is a tree whose score is that of `best`, but for float64 rounding."""
+    """Assert that `heads` is a tree whose score is that of `best`, up to float64 rounding."""
 
     def context() -> str:
         return f"\n{note}\nscores = {scores!r}\ngot  = {heads!r}\nbest = {best!r}"
@@ -72,7 +72,7 @@ def check_structure(
 def check_kbest(
     scores: FloatArray, k: int, expected: list[IntArray] | IntArray, note: str = "", **kind: bool
 ) -> None:
-    """Assert that the scores are those of `expected`: the k best trees, or all, or none."""
+    """Assert that the scores equal `expected`: the k best trees, or all, or none."""
     if len(expected) == 0:
         with pytest.raises(NoTreeError):
             decode_kbest(scores, k, **kind)

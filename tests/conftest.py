@@ -74,7 +74,7 @@ def pytest_collection_finish():
 def mark_slow(items):
     """Mark as slow all but one case for each combination of what `one_each` names.
 
-    These are parameters, or keys of a parameter `options`. Which case it is differs from one
+    These are parameters, or keys of a parameter `options`. The case differs from one
     combination to the next, as in a Latin square, so that other parameters vary as well, and with
     each value of the named ones.
     """

@@ -1,7 +1,7 @@
 """Arrays that live elsewhere, as on a GPU, and a count of what is copied between there and here.
 
 Like CuPy's, they mix with no NumPy array, nor become one unasked; all results stay on the device,
-those of one number too; and a size or a decision that depends on their numbers makes the host wait
+even single numbers; and a size or a decision that depends on their numbers makes the host wait
 for the device. Only functions and methods that CuPy has, and that this package or Thinc's layers
 use, are there (`FUNCTIONS`, `METHODS`). Operations for which Thinc has CUDA kernels refuse arrays
 that these kernels would read wrongly: Thinc's own checks leave out memory order.
@@ -33,7 +33,7 @@ FUNCTIONS = _names(
     """
 )
 CONSTANTS = _names("inf")
-# Those that take arrays alone, no numbers of NumPy's.
+# Functions that take arrays alone, no numbers of NumPy's.
 OF_ARRAYS = _names(
     """
     all argmax ascontiguousarray concatenate cumsum dot empty_like hstack matmul max min repeat

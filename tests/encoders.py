@@ -26,7 +26,7 @@ N_PIECES = 300
 
 
 def write_bert(folder, sentences):
-    """Write a BERT whose pieces are those of the given sentences; returns its folder as text."""
+    """Write a BERT with the pieces of the given sentences; returns its folder as text."""
     pieces = BertWordPieceTokenizer(lowercase=False)
     pieces.train_from_iterator(sentences, vocab_size=N_PIECES, show_progress=False)
     pieces.save_model(str(folder))
@@ -38,7 +38,7 @@ def write_bert(folder, sentences):
 
 
 def write_roberta(folder, sentences):
-    """Write a RoBERTa whose pieces are those of the given sentences; returns its folder as text."""
+    """Write a RoBERTa with the pieces of the given sentences; returns its folder as text."""
     pieces = ByteLevelBPETokenizer()
     marks = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
     pieces.train_from_iterator(

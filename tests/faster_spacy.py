@@ -1,4 +1,4 @@
-"""What makes spaCy faster in tests: registries looked through once, fewer tokenizer exceptions.
+"""Makes spaCy faster in tests: registries looked through once, fewer tokenizer exceptions.
 
 The registries of its libraries take a third of the time of many tests: they are looked through for
 each name that spaCy looks up, and for each array that is saved.

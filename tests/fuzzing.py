@@ -1,4 +1,4 @@
-"""What the fuzzers share: how many examples, limits on time, damaged bytes and values.
+"""Shared by the fuzzers: how many examples, limits on time, damaged bytes and values.
 
 By default a fuzzer runs a few examples, the same in each run. `ROOTMIND_FUZZ=100000` asks for as
 many of each, new ones in each run; a failure is kept in `.hypothesis` and tried first in the next.
@@ -20,7 +20,7 @@ LONGEST = 300.0
 
 
 def fuzz(examples):
-    """Settings of a fuzzer that runs so many examples where nothing else is asked for."""
+    """Settings of a fuzzer that runs this number of examples by default."""
     return settings(
         max_examples=MANY or examples,
         derandomize=not MANY,

@@ -11,7 +11,7 @@ from spacy.util import fix_random_seed, load_model_from_config
 from thinc.api import Config
 
 PACKAGES = ("spacy_transformers", "spacy_curated_transformers")
-# Of the encoder: the width of its vectors, and how many pieces it takes at once.
+# The width of the encoder's vectors, and how many pieces it takes at once.
 WIDTH, MAX_PIECES = 32, 64
 
 # Instead of many steps on a large encoder, few on a tiny one.
@@ -63,7 +63,7 @@ def transformer(package, encoder, window=16, **settings):
 
 
 def loaders(package, encoder):
-    """What [initialize.components] says of that transformer."""
+    """The section [initialize.components] for that transformer."""
     if package == "spacy_transformers":
         return {}
     loader = "spacy-curated-transformers.{}.v1".format

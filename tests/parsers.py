@@ -87,7 +87,7 @@ def gold_examples(docs, nlp):
 
 
 def join(docs, size):
-    """Docs of so many of the given ones each."""
+    """Join the given Docs, `size` to a Doc."""
     return [spacy.tokens.Doc.from_docs(docs[i : i + size]) for i in range(0, len(docs), size)]
 
 
@@ -97,7 +97,7 @@ def arcs_of(doc):
 
 
 def starts_of(doc):
-    """Where a Doc's sentences start."""
+    """The places where a Doc's sentences start."""
     return [sentence.start for sentence in doc.sents]
 
 
@@ -139,7 +139,7 @@ def changeable(nlp):
 
 @contextmanager
 def settable(nlp):
-    """Yield a function that gives the parser the settings that it has now, but for some.
+    """Yield a function that changes some of the parser's settings.
 
     The function returns the pipeline. At the end, the parser has its settings again.
     """
@@ -159,7 +159,7 @@ def settable(nlp):
 def make_nlp(lang="xx", **config):
     """A blank pipeline with a small parser, not initialized.
 
-    Its language has the fewest exceptions: spaCy takes 50 ms to read those of English.
+    Its language has the fewest exceptions: spaCy takes 50 ms to read the English ones.
     """
     fix_random_seed(0)
     nlp = spacy.blank(lang)

@@ -131,7 +131,7 @@ def without_tree() -> dict[str, tuple[FloatArray, bool]]:
 def family_cases(
     family: str, dtype: type[np.floating], counts: dict[int, int], note: str = ""
 ) -> Iterator[FloatArray]:
-    """Yield so many matrices of each number of words; the same ones in every test."""
+    """Yield `count` matrices of each number of words; the same ones in every test."""
     rng = rng_for("probabilities", family, dtype.__name__, note)
     for n, count in counts.items():
         for _ in range(count):
@@ -178,7 +178,7 @@ def may_fail(scores: FloatArray, right: Distribution) -> bool:
 def log_partition_tolerance(scores: FloatArray, right: Distribution) -> float:
     """Return what log Z may be off by: 1e-13, relative to it where it is above 1.
 
-    Where log Z is a small sum of large scores it cannot be more exact than those.
+    A log Z that is a small sum of large scores cannot be more exact than the scores.
     """
     inside = reference.clean(scores)[1:]
     matter = right.marginals[1:] > 1e-20

@@ -1,6 +1,6 @@
 """Slow oracles for the array API, written from the definitions; they share no code with it.
 
-Conventions are those of the package: ``scores[dep, head]`` of shape (n+1, n+1), index 0 is ROOT,
+Conventions are as in the package: ``scores[dep, head]`` of shape (n+1, n+1), index 0 is ROOT,
 row 0 and the diagonal mean nothing and may hold anything, ``heads`` of shape (n+1,) with
 ``heads[0] == -1``. Enumeration is for n <= 6, the contraction oracle for n up to about 200. Two
 trees are compared with `score_gap`, exact up to one final rounding: no oracle hides a near tie.
@@ -138,7 +138,7 @@ def count_projective_trees(n: int, single_root: bool) -> int:
 
 @cache
 def enumerate_projective_trees(n: int, single_root: bool) -> NDArray[np.int32]:
-    """Return those of `enumerate_trees` in which no two arcs cross."""
+    """Return the trees of `enumerate_trees` in which no two arcs cross."""
     trees = enumerate_trees(n, single_root)
     keep = np.array([is_projective(heads) for heads in trees], dtype=bool)
     projective = trees[keep]

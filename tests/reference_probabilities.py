@@ -2,7 +2,7 @@
 
 Two that share nothing but the definition: enumeration of all trees (n <= 6), and determinants by
 the matrix-tree theorem (n up to about 40), with as many digits as cancellation calls for. Scores
-are taken as the exact numbers they are. Conventions are those of `reference`.
+are taken as the exact numbers they are. Conventions are as in `reference`.
 """
 
 import math
@@ -23,7 +23,7 @@ NEGLIGIBLE = 300  # exp(-300) is beyond the 80 digits, however many trees there 
 
 @dataclass(frozen=True)
 class Distribution:
-    """What there is to know of the trees of one sentence.
+    """Exact probabilities of the trees of one sentence.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Distribution:
 
 
 def wide_context(digits: int) -> Context:
-    """Return a context of so many digits, and of exponents that do not run out."""
+    """Return a context of `digits` digits, and of exponents that do not run out."""
     return Context(prec=digits, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 
@@ -185,7 +185,7 @@ def _probabilities(
 
 
 def _sums(values: FloatArray, trees: NDArray[np.int32]) -> NDArray[np.object_]:
-    """Return the sum of the values of each tree's arcs; those of -inf, for no arc, count as 0."""
+    """Return the sum of the values of each tree's arcs; -inf, for no arc, counts as 0."""
     exact = np.vectorize(Decimal, otypes=[object])(np.nan_to_num(values, neginf=0).astype(float))
     return exact[np.arange(1, len(values)), trees[:, 1:]].sum(axis=1) + Decimal(0)
 

@@ -235,7 +235,7 @@ FAMILIES: dict[str, Family] = {
 each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
 each_root = pytest.mark.parametrize("single_root", [True, False])
 each_family = pytest.mark.parametrize("family", sorted(FAMILIES))
-# Which trees are meant, as options of functions of arrays.
+# Kinds of trees, as options of functions of arrays.
 each_kind = pytest.mark.parametrize(
     "options",
     [{"single_root": one, "projective": flat} for flat in (False, True) for one in (True, False)],

@@ -35,7 +35,7 @@ def test_a_name_that_spacy_removed_breaks_only_what_needs_it(monkeypatch):
 
 PACKAGES = ("spacy", "thinc", "spacy_transformers", "spacy_curated_transformers")
 
-# What the sources import from these packages: names on spaCy's and Thinc's pages.
+# Names that the sources import from these packages: names on spaCy's and Thinc's pages.
 DOCUMENTED = {
     "spacy": "attrs blank displacy language load parts_of_speech pipeline strings tokenizer tokens "
     "training util vectors vocab",
@@ -49,7 +49,7 @@ DOCUMENTED = {
     "spacy.tokenizer": "Tokenizer",
     "spacy.tokens": "Doc DocBin Span Token",
     "spacy.training": "Corpus Example validate_examples validate_get_examples",
-    # Of these, `ensure_path`, `logger`, `to_bytes` and `to_disk` are on no page. spaCy's own
+    # `ensure_path`, `logger`, `to_bytes` and `to_disk` are on no page. spaCy's own
     # components in other packages use them, so they stay.
     "spacy.util": "ensure_path get_package_path is_in_jupyter is_package load_config logger "
     "minibatch registry to_bytes to_disk",
@@ -72,7 +72,7 @@ def is_private(name):
 
 @cache
 def sources():
-    """All nodes of the package's modules, by path, but for `compat`."""
+    """All nodes of the package's modules, by path, except `compat`."""
     paths = [path for path in (ROOT / "spacy_rootmind").rglob("*.py") if path.name != "compat.py"]
     return {path: nodes_of(path.read_text("utf8")) for path in paths}
 

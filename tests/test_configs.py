@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 CONFIGS = [*sorted((ROOT / "configs").glob("*.cfg")), QUICKSTART / "configs" / "config.cfg"]
 FEATURES = ROOT / "configs" / "features.cfg"
 LINEAR = ROOT / "configs" / "linear.cfg"
-# What the configs over transformers need as well.
+# Packages that the configs over transformers need as well.
 PACKAGES = {"transformer": "spacy_transformers", "curated": "spacy_curated_transformers"}
 
 
@@ -28,14 +28,14 @@ def corpus(quickstart_docs, tmp_path):
 
 
 def settings_in(path):
-    """The lines of a config but for comments."""
+    """The lines of a config without comments."""
     lines = path.read_text("utf8").splitlines()
     return [line for line in lines if line and not line.startswith("#")]
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_config_is_what_spacy_writes(path, tmp_path):
-    """Word for word what `spacy init fill-config` writes, but for comments."""
+    """Word for word what `spacy init fill-config` writes, comments excepted."""
     if path.stem in PACKAGES:
         pytest.importorskip(PACKAGES[path.stem], reason=f"needs {PACKAGES[path.stem]}")
     fill_config(tmp_path / "filled.cfg", path, silent=True)

@@ -1,4 +1,4 @@
-"""What `.ci/listings.py` writes for conda-forge and for spaCy's universe."""
+"""Files that `.ci/listings.py` writes for conda-forge and for spaCy's universe."""
 
 import hashlib
 import io
@@ -90,7 +90,7 @@ def test_needs_the_address_of_the_repository(write_listings, tmp_path, address):
 
 
 def conda_requirements(lines):
-    """Read requirements of a recipe, but for those that name no package of the index."""
+    """Read requirements of a recipe, except lines that name no package of the index."""
     return {str(Requirement(line.replace(" ", "", 1))) for line in lines if "$" not in line}
 
 

@@ -1,4 +1,4 @@
-"""What the package says of itself, in every place that says it."""
+"""Facts about the package, in every place that states them."""
 
 import os
 import re

@@ -19,7 +19,7 @@ from spacy_rootmind.formats.lines import Inputs
 ASSETS = QUICKSTART / "assets"
 SPLITS = ("train", "dev", "test")
 PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf8")
-# What the page shows of the texts that the project parses.
+# The text whose parse the page shows.
 SHOWN = "Which book did Anna say that she had read?"
 
 
@@ -32,7 +32,7 @@ def sentences():
 
 @pytest.fixture(scope="module")
 def findings():
-    """What `spacy_rootmind check` finds in each split."""
+    """The findings of `spacy_rootmind check` in each split."""
     paths = [ASSETS / f"en_quick-ud-{split}.conllu" for split in SPLITS]
     found = [check_treebank(path.name, read_treebank(path)) for path in paths]
     compare(found)
@@ -128,7 +128,7 @@ def test_project_ends_with_what_it_wrote_and_no_warning(ran):
 
 @pytest.mark.workflow
 def test_page_shows_the_first_sentence_of_the_output(ran):
-    """But for probabilities, which differ from machine to machine."""
+    """Without probabilities, which differ from machine to machine."""
     folder, _ = ran
     [shown] = re.findall(r"^```\n(# text = .*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
     block, *_ = (folder / "output" / "parsed.conllu").read_text(encoding="utf8").split("\n\n")

@@ -118,7 +118,7 @@ def test_labels_of_low_rank_stay_what_they_are(trained, monkeypatch):
     assert make_package.reduce_labels(model) == 3
     found = {name: labels.layers[0].get_param(name) for name in ("P", "U", "Q")}
     assert found["U"].shape == (3, shape[1], 3)
-    # But for what all labels share, which changes no probability.
+    # Up to the mean over labels, which changes no probability.
     expected = tensor - tensor.mean(axis=1, keepdims=True)
     again = np.einsum("ar,rls,bs->alb", *found.values())
     np.testing.assert_allclose(again, expected, atol=1e-4)
@@ -215,7 +215,7 @@ def test_paths_of_the_machine_are_refused(trained, corpus, tmp_path):
 
 
 def test_student_is_the_shipped_pipeline_with_a_teacher_and_vectors():
-    """What the config leaves out is filled in; less dropout, as the teacher's text is long."""
+    """Settings left out are filled in; dropout is lower, as the teacher's text is long."""
     student, shipped = (
         load_model_from_config(load_config(path, interpolate=False), auto_fill=True).config
         for path in (PROJECT / "student.cfg", ROOT / "configs" / "pipeline.cfg")
@@ -285,7 +285,7 @@ def test_project_makes_a_package(quickstart_docs, tmp_path):
     variables = {
         "source": tmp_path / "treebanks",
         "config": path,
-        # Those of the package are of other layers.
+        # The package's layers are others.
         "layers": "",
         "version": "1.2.3",
     }

@@ -21,7 +21,7 @@ def read_sentence(lines):
     return make_sentence("a.conllu", sentence)
 
 
-# What English writes without a space, and spaCy's tokenizer takes apart.
+# Clitics that English writes without a space, and spaCy's tokenizer takes apart.
 CLITICS = ("n't", "'s")
 SIZES = {"train": 60, "dev": 20, "test": 25}
 # Sentences of a paragraph.
@@ -56,7 +56,7 @@ def add_multiword_tokens(block):
             lines.append(row(f"{i + 1}-{i + 2}", form, after[9]))
             text, fused, skip = text + form + space(after), fused + 1, 2
         if skip:
-            # What MISC says of a word inside a token does not count.
+            # MISC of a word inside a token does not count.
             word[9], skip = "_", skip - 1
         else:
             text += word[1] + space(word)

@@ -10,8 +10,8 @@ from spacy.training import Example
 from lib.pipelines import load, on_gold_tokens
 
 BINS = 10
-# What a head that is found in text may be, besides right: a word of it is none of the treebank's,
-# its sentence is none of the treebank's, or the tree is wrong.
+# A head that is found in text is right, or one of its words is none of the treebank's, its sentence
+# is none of the treebank's, or the tree is wrong.
 RIGHT, WORDS, SENTENCES, TREE = range(4)
 
 

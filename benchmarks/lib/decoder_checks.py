@@ -35,7 +35,7 @@ class Verdict:
 class Judge:
     """Checks decoders against the best scores of a batch.
 
-    The best scores are those of our default algorithms. As every other algorithm and peer is
+    The best scores come from our default algorithms. As every other algorithm and peer is
     compared with them, a mistake in them would show too.
     """
 

@@ -13,7 +13,7 @@ from spacy_rootmind.trees import decoding
 
 Call = Callable[[], Any]
 
-# What a decoder finds.
+# Tasks of decoders.
 ONE_ROOT, ANY_ROOTS, ARGMAX = "one root", "any roots", "argmax"
 
 

@@ -147,7 +147,7 @@ def load_supar(checkouts: Checkouts) -> list[Route]:
 
 
 def load_torch_struct(checkouts: Checkouts) -> list[Route]:
-    """Load Rush's torch-struct: potentials[head, dep], those of ROOT on the diagonal."""
+    """Load Rush's torch-struct: potentials[head, dep], ROOT on the diagonal."""
     torch = import_torch()
     from torch_struct import NonProjectiveDependencyCRF
 

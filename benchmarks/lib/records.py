@@ -35,7 +35,7 @@ class Records:
     def complete(
         self, keys: Iterable[tuple], measure: Callable[[tuple], Record]
     ) -> dict[tuple, Record]:
-        """Measure what is missing of these keys, one by one, and return the records of all."""
+        """Measure the keys without a record, one by one, and return the records of all."""
         self.repair()
         keys = list(keys)
         for key in keys:

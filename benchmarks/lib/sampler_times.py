@@ -102,7 +102,7 @@ def time_rows(
                 try:
                     ready[sampler.name] = try_out(sampler, batch, k, budget)
                 except Exception as error:
-                    # Of ours, only this one may fail, when it would lose digits.
+                    # Our only sampler that may fail, when it would lose digits.
                     if sampler.kind == "ours" and sampler.name != COLBOURN:
                         raise
                     notes[sampler.name] = f"fails: {type(error).__name__}"

@@ -1,7 +1,7 @@
-"""Samplers to compare: ours, and those of treesample.
+"""Samplers to compare: ours and treesample's.
 
-As in decoder_peers.py, the conversion of scores to the layout of a sampler is not timed. What a
-sampler prepares for a sentence before the first tree (such as an inverse) is timed.
+As in decoder_peers.py, the conversion of scores to the layout of a sampler is not timed.
+Preparation for a sentence before the first tree (such as an inverse) is timed.
 """
 
 import itertools

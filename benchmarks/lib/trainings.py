@@ -47,7 +47,7 @@ def convert_treebank(train_file: Path, folder: Path, sentences: int = 10, **opti
     """Write train.spacy, dev.spacy and test.spacy; returns the number of training Docs.
 
     The files of the other sets are next to that of the training set, `*-ud-train.conllu`. A Doc has
-    so many sentences; `options` are those of spaCy's converter.
+    `sentences` sentences; `options` go to spaCy's converter.
     """
     files = {split: split_file(train_file, split) for split in SPLITS}
     docs = {
@@ -141,8 +141,8 @@ def system_config(system: str, lang: str, *, guidelines: bool = False) -> Config
     """Make a system's config, without paths, seed and steps.
 
     That of root_mst is configs/cpu.cfg for the language, with the guidelines of Universal
-    Dependencies if they are asked for; that of spaCy's parser is what `spacy init config --pipeline
-    parser --optimize efficiency` writes. Both use NumPy's BLAS.
+    Dependencies if `guidelines` is set; that of spaCy's parser is what `spacy init config
+    --pipeline parser --optimize efficiency` writes. Both use NumPy's BLAS.
     """
     if system == ROOT_MST:
         config = make_config(ConfigOptions(lang, ROOT_MST, ud=guidelines))
@@ -207,7 +207,7 @@ def use_numpy_blas() -> None:
 
 
 def train(config: Config, output: Path, limit: float = math.inf) -> Times:
-    """Train to the end, or for so many seconds of CPU time; saves to model-best and model-last."""
+    """Train to the end, or for `limit` seconds of CPU time; saves model-best and model-last."""
     start = time.process_time()
     steps: list[float] = []
 

@@ -90,7 +90,7 @@ def _lacks_labels(nlp: Language) -> bool:
     `root_mst` has `is_initialized` for this: it has the root's label from the start.
     """
     return any(
-        # A component that learns no labels, such as tok2vec, has those of the base class: none.
+        # A component that learns no labels, such as tok2vec, inherits an empty `labels`.
         isinstance(pipe, TrainablePipe)
         and type(pipe).labels is not Pipe.labels
         and not getattr(pipe, "is_initialized", pipe.labels)
@@ -137,7 +137,7 @@ def _require_distributions(file: Path, examples: list[Example]) -> None:
 def make_distillation_corpus(
     gold: Reader, teachers: Path | None, gold_share: float = 0.5
 ) -> DistillationCorpus:
-    """Create a reader that mixes gold examples with those of teachers.
+    """Create a reader that mixes gold examples with examples from teachers.
 
     Registered as `spacy_rootmind.DistillationCorpus.v1`; needs `training.max_epochs = -1`.
 

@@ -1,12 +1,12 @@
 """Training losses over one bucket of sentences, with their gradients.
 
-Those of arc scores are `spacy_rootmind.trees.losses`. Each takes the scores, float array of shape
-(b, m, m), `scores[sentence, dep, head]`; the bucket, for the lengths of its sentences; and as its
-target gold heads, int array of shape (b, m), with MISSING where a word's head is unknown, for ROOT
-and in the padding. Each returns the loss, summed over words or sentences, a number or an array of
-one on the device of the scores; and its gradient by the scores, in their dtype. Losses over trees
-are found on the CPU, of NumPy arrays; the others (`ON_DEVICE`) also where the scores are, without a
-wait.
+The losses of arc scores are in `spacy_rootmind.trees.losses`. Each takes the scores, float array of
+shape (b, m, m), `scores[sentence, dep, head]`; the bucket, for the lengths of its sentences; and as
+its target gold heads, int array of shape (b, m), with MISSING where a word's head is unknown, for
+ROOT and in the padding. Each returns the loss, summed over words or sentences, a number or an array
+of one on the device of the scores; and its gradient by the scores, in their dtype. Losses over
+trees are found on the CPU, of NumPy arrays; the others (`ON_DEVICE`) also where the scores are,
+without a wait.
 """
 
 from collections.abc import Callable

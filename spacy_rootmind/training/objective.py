@@ -272,7 +272,7 @@ def unscored_labels(gold: GoldBatch, scores: TreeScores, columns: Mapping[int, i
 def wrong_arcs(scores: TreeScores, padded_heads: list[Ints2d]) -> tuple[Ints1d, Ints1d]:
     """Find the best wrong head other than ROOT of each word whose gold head is known.
 
-    `padded_heads` are those of `gold_heads`. Returns the flat rows of dependents and heads.
+    `padded_heads` come from `gold_heads`. Returns the flat rows of dependents and heads.
     """
     all_deps, all_heads = [np.zeros(0, dtype="i8")], [np.zeros(0, dtype="i8")]
     buckets = zip(scores.layout.buckets, scores.arcs_on_host, padded_heads, strict=True)

@@ -1,10 +1,10 @@
 """Fitting spaCy's rule-based tokenizer to the tokens of a treebank.
 
-Where rules and gold tokens disagree consistently, rules are added, in stages that each start from
-the tokens of the one before: runs of a character that are one token; patterns of tokens that are
-split, for `token_match`; prefixes, suffixes and infixes of tokens that are not; special cases for
-all other strings that occur more than once; tokens with spaces. `tokenizer_proposals` has their
-conditions. Of the rules of a stage, those stay that make the training text's tokens better.
+Rules are added where the tokenizer and gold tokens disagree consistently, in stages that each start
+from the tokens of the one before: runs of a character that are one token; patterns of tokens that
+are split, for `token_match`; prefixes, suffixes and infixes of tokens that are not; special cases
+for all other strings that occur more than once; tokens with spaces. `tokenizer_proposals` has their
+conditions. A stage keeps the rules that make the training text's tokens better.
 """
 
 import re
@@ -126,7 +126,7 @@ def chunks_of(texts: Mapping[Reading, int]) -> Counter[Reading]:
 
 
 def tokens_of(tokenizer: Tokenizer, text: str) -> Spans:
-    """Return the spans of a tokenizer's tokens without those of spaces alone."""
+    """Return the spans of a tokenizer's tokens, except tokens of spaces alone."""
     doc = tokenizer(text)
     return tuple((token.idx, token.idx + len(token)) for token in doc if not token.is_space)
 
@@ -196,8 +196,8 @@ def _gains(
 ) -> Counter[Rule]:
     """Add up what each rule may have changed, for better or worse.
 
-    Where `right` of `both` tokens match, F1 grows if and only if `both * r - right * n` does, for
-    r right ones of n tokens that are found.
+    If `right` of `both` tokens match, F1 grows if and only if `both * r - right * n` does, for r
+    right ones among n tokens that are found.
     """
     right, both = matches(readings, before)
     values = {True: both - right, False: -right}

@@ -24,8 +24,8 @@ from spacy_rootmind.training.tokenizer_rules import (
 Spans = tuple[tuple[int, int], ...]
 Reading = tuple[str, Spans]
 
-# A string needs so many occurrences for a special case, a pattern so many different strings, and a
-# rule has to be right in this share of the places that it concerns.
+# Least occurrences of a string for a special case, least number of different strings for a pattern,
+# and least share of the places that a rule concerns in which it is right.
 MIN_COUNT, MIN_STRINGS, MIN_SHARE = 2, 3, 0.75
 # Strings of more changes between letters, digits and others than that are no pattern for others.
 MAX_RUNS = 12
@@ -37,7 +37,7 @@ CONTEXTS = (2, 3, 4)
 
 @dataclass
 class Evidence:
-    """What the training text says about a rule: occurrences for and against it, strings for it."""
+    """Evidence for a rule in the training text: occurrences for and against it, strings for it."""
 
     right: int = 0
     wrong: int = 0
@@ -200,8 +200,8 @@ def patterns_of(text: str, characters: Characters) -> Iterator[tuple[int, str]]:
 def propose_affixes(given: Chunks) -> list[Rule]:
     """Propose prefixes, suffixes and infixes at which the treebank splits the tokenizer's tokens.
 
-    Those that a class of characters has to be next to come first, then places between two classes,
-    then those with certain characters.
+    Affixes next to a class of characters come first, then places between two classes, then affixes
+    with certain characters.
     """
     cuts: defaultdict[str, Counter[tuple[int, ...]]] = defaultdict(Counter)
     for (text, gold), count in given.readings.items():

@@ -45,7 +45,7 @@ class Rule:
 
 
 def _affixes(rules: Sequence[Rule], kind: str) -> list[str]:
-    """Return the anchored patterns of prefixes, suffixes or infixes, with those of runs first."""
+    """Return the anchored patterns of prefixes, suffixes or infixes; runs come first."""
     forms = {PREFIX: "^{}", SUFFIX: "{}$", INFIX: "{}"}
     patterns = []
     for rule in rules:

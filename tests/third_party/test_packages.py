@@ -1,4 +1,4 @@
-"""What other people's packages read of a parse. Each test runs where its package is installed."""
+"""Other people's packages read parses. Each test runs where its package is installed."""
 
 import io
 

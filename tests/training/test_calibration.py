@@ -122,7 +122,7 @@ def dev(quickstart_docs):
 
 @pytest.fixture(scope="module")
 def weights(quickstart_docs):
-    """Those of a parser that has learnt twenty Docs by heart."""
+    """The weights of a parser that has learnt twenty Docs by heart."""
     nlp = make_nlp()
     joined = [Doc.from_docs(quickstart_docs[i : i + 3]) for i in range(0, 60, 3)]
     train(nlp, gold_examples(joined, nlp), steps=40, size=5)
@@ -328,7 +328,7 @@ def test_components_before_the_parser_are_run_and_no_others(make):
 
 
 def test_reader_fits_with_what_a_shared_tok2vec_says(quickstart_docs, dev):
-    """Scores without the shared vectors would be those of zeros, and so would the temperature."""
+    """Without the shared vectors, scores and temperature would be those for zeros."""
     nlp = spacy.blank("xx")
     nlp.add_pipe("tok2vec", config={"model": SMALL_MODEL["tok2vec"]})
     nlp.add_pipe("root_mst", config={"model": LISTENING})

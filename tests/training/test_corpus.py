@@ -1,4 +1,4 @@
-"""The corpus that mixes gold Docs with those of teachers."""
+"""The corpus that mixes gold Docs with Docs of teachers."""
 
 from itertools import chain, islice
 

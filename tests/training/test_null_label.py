@@ -96,7 +96,7 @@ def test_wrong_arcs_are_the_best_but_gold_and_root(seed, missing):
     batch = Batch(seed, missing=missing)
     trees = batch.scorer.predict(batch.given)
     for arcs in trees.arcs:
-        # What lies past a sentence's end, on the diagonal, or leads to ROOT would be the best.
+        # Arcs past a sentence's end, on the diagonal, or to ROOT would be the best.
         arcs[...] = rng_for("null label", seed, "arcs").normal(size=arcs.shape)
         arcs[:, :, 0] = 9.0
         arcs[:, np.arange(arcs.shape[1]), np.arange(arcs.shape[1])] = 9.0

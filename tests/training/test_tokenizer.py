@@ -63,7 +63,7 @@ def f_score(tokenizer, readings):
 
 # --- the rules that are found ------------------------------------------------------------------
 
-# What each treebank teaches, and other text with the tokens that are expected then.
+# Text of a treebank for each kind of rule, and other text with the tokens that are expected then.
 LEARNT = {
     RUN: ("so|!!! yes|!! !!!! ok", "no|!!!!!!!"),
     WHOLE: ("on 01-Feb-02 and 3-Mar-99 or 12-Apr-01 to", "on 30-Dec-2001|, too"),

@@ -207,7 +207,7 @@ def test_real_treebanks_keep_words_trees_and_text(name, ud_folder):
 def test_merged_tokens_are_those_of_spacys_converter(ud_folder):
     """Except for one that spaCy's tokenizer splits, and one with `CorrectSpaceAfter=No`.
 
-    spaCy joins lemmas, tags and features of the words; here, they are those of the word that
+    spaCy joins lemmas, tags and features of the words; here, they come from the word that
     spaCy takes the part of speech from.
     """
     folder = ud_folder / "UD_Tamil-TTB"

@@ -88,13 +88,13 @@ def test_gold_sentences_stay_whole_and_together(corpora, pipeline, tmp_path):
         found.append([sentence.start for sentence in doc.sents])
         assert found[-1] == [sentence.start for sentence in reference.sents]
     assert [len(starts) for starts in found] == [5, 5, 3]
-    # Which the parser does not find by itself.
+    # The parser does not find them by itself.
     docs = [nlp(Doc(nlp.vocab, [t.text for t in example.reference])) for example in examples]
     assert all(len(list(doc.sents)) > len(own) for doc, own in zip(docs, found, strict=True))
 
 
 def test_scores_from_text_are_the_official_ones(corpora, pipeline):
-    """Of the same Docs, in which fused words are one token, and lost."""
+    """The same Docs are scored, in which fused words are one token, and lost."""
     folder = corpora / "syntactic"
     nlp = spacy.load(pipeline)
     examples = text_examples(nlp, folder / "test.spacy")
@@ -126,7 +126,7 @@ def test_evaluation_has_all_test_sets(corpora, pipeline):
     assert scores[GOLD]["root_violations"] == 0.0
     # Paragraphs have the same words as Docs of ten sentences.
     assert scores[OFFICIAL]["Words"] == scores[TEXT]["words_f"] < 0.99
-    # What no component predicts is not scored.
+    # Columns that no component predicts are not scored.
     assert set(scores[OFFICIAL]) == {"Words", "Sentences", "UAS", "LAS", "CLAS"}
     assert 0.1 < scores[OFFICIAL]["LAS"] < scores[OFFICIAL]["UAS"] < scores[GOLD]["dep_uas_all"]
     # Fused words cannot be right.

@@ -136,7 +136,7 @@ def test_sizes_are_the_encoders(bert):
     assert settings[f"{SIZES}.num_hidden_layers"] == 2
     assert settings[f"{SIZES}.model_max_length"] == own["max_position_embeddings"] == 64
     assert settings[f"{SIZES}.hidden_dropout_prob"] == 0.0
-    # What the config has of an encoder is set, and nothing else.
+    # The config's settings of an encoder are set, and nothing else.
     kept = {"@architectures", "mixed_precision", "torchscript", "wrapped_listener"}
     kept |= {"piece_encoder", "with_spans", "grad_scaler_config"}
     named = {name.rpartition(".")[2] for name in settings}

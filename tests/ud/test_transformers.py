@@ -21,7 +21,7 @@ SMALL = {
     "training.batcher.size": 200,
     "training.accumulate_gradient": 1,
 }
-# What is as small as the tiny encoder: windows of words, and of pieces.
+# Windows of words and of pieces, as small as the tiny encoder.
 WINDOWS = {
     "transformer": {"get_spans.window": 24, "get_spans.stride": 18},
     "curated": {"with_spans.window": 48, "with_spans.stride": 36},

@@ -8,7 +8,7 @@ scores of the test set with and without the constraint, for each kind of input:
 - `words`: the words alone;
 - `predicted`: also the tags, parts of speech and features that a tagger and a morphologizer,
   trained with the parser, predict;
-- `gold`: those of the treebank instead, as an upper bound.
+- `gold`: the treebank's own instead, as an upper bound.
 
 Small treebanks have small batches, so that each training takes at least LEAST_STEPS steps. A
 training adds a line with its counts to rates.jsonl, and is left out if that has one for the same
@@ -118,7 +118,7 @@ def measure(key: tuple, train_file: Path) -> dict:
 
 
 def main() -> None:
-    """Train what is missing, and write the report."""
+    """Train the parsers without counts, and write the report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("source", nargs="?", default="", help="folder of treebanks ($ROOTMIND_UD)")
     parser.add_argument("--treebanks", default="all", help="names separated by commas, or all")

@@ -1,4 +1,4 @@
-"""Malformed trees next to those of Zmigrod, Vieira & Cotterell (2020): tables and a plot."""
+"""Malformed trees next to the rates of Zmigrod, Vieira & Cotterell (2020): tables and a plot."""
 
 import csv
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ INPUTS = ("words", "predicted", "gold")
 # Least number of treebanks for a rank correlation of changes.
 MANY = 5
 SIGNS = (-1, 0, 1)
-# Inputs like those of the paper's parsers.
+# Inputs as the paper's parsers have.
 LIKE_PUBLISHED = "predicted"
 COLOURS = dict(zip(INPUTS, (RED, TEAL, ORANGE), strict=True))
 # Table 2 of the paper, for the parsers of Stanza (Qi et al. 2020); `treebank` is the name here.
@@ -47,7 +47,7 @@ class Published:
 
 
 def read_published() -> tuple[list[Published], dict[str, Published]]:
-    """Read the paper's table 2: all rows, and those of treebanks with a known name, by name."""
+    """Read the paper's table 2: all rows, and the rows of treebanks with a known name, by name."""
     rows, named = [], {}
     with PUBLISHED_TABLE.open(encoding="utf8", newline="") as file:
         for line in csv.DictReader(file):

@@ -2,8 +2,8 @@
 
 Takes every `*-ud-train.conllu` with a test set next to it. Converts the treebank with spaCy's
 converter (one sentence per Doc, gold tokens), trains with configs/small.cfg, and writes the arc
-scores of the test set with the gold heads to scores/TREEBANK/head_selection.npz; those of the
-untrained network to untrained.npz. Without a dev set, every tenth training sentence is held out.
+scores of the test set with the gold heads to scores/TREEBANK/head_selection.npz; the scores by the
+untrained network go to untrained.npz. Without a dev set, every tenth training sentence is held out.
 Results that exist for the same number of steps are kept.
 """
 

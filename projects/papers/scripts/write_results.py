@@ -1,6 +1,6 @@
 """Write the results of the other commands into RESULTS.md.
 
-What is between <!-- name --> and <!-- end of name --> is replaced by results/name.md, with headings
+The text between <!-- name --> and <!-- end of name --> is replaced by results/name.md, its headings
 one level deeper; its pictures are copied to pictures/.
 """
 

@@ -14,7 +14,7 @@ from treebank import TreebankError, find_files
 from wasabi import msg
 
 ASSETS = Path("assets")
-# What spaCy builds packages with, other than folders, and what `evaluate.py` scores with.
+# Packages that spaCy builds wheels with, and that `evaluate.py` scores with.
 BUILD, SCORER = "build", "udtools"
 NO_BUILD = "none"
 
@@ -36,7 +36,7 @@ def check_build(formats: str) -> None:
 
 
 def main() -> None:
-    """Run the command; reports all that is missing."""
+    """Run the command; reports everything that is missing."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("encoder", choices=ENCODERS)
     parser.add_argument("--treebank", default="")

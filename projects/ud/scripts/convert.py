@@ -238,7 +238,7 @@ def make_doc(rows: list[list[str]], spaces: list[bool], heads: list[int], vocab:
 
 
 def make_docs(converted: list[Converted], n_sents: int) -> Iterator[Doc]:
-    """Make Docs of so many sentences; `doc.user_data` has the treebank's text."""
+    """Make Docs of `n_sents` sentences; `doc.user_data` has the treebank's text."""
     for start in range(0, len(converted), n_sents):
         group = converted[start : start + n_sents]
         doc = Doc.from_docs([sentence.doc for sentence in group], ensure_whitespace=False)

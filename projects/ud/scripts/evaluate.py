@@ -26,7 +26,7 @@ from wasabi import msg
 
 from spacy_rootmind.formats.conllu_sentence import EMPTY
 
-# What is scored of words: the component that predicts it, and where Docs have it.
+# Scores of words: the component that predicts the value, and where Docs have it.
 WORD_SCORES: dict[str, tuple[str | None, Callable[[Token], str]]] = {
     "words_f": (None, lambda token: "found"),
     "upos_f": ("morphologizer", lambda token: token.pos_),

@@ -23,7 +23,7 @@ from spacy_rootmind.cli.errors import CommandError
 from spacy_rootmind.cli.init_config import ConfigOptions, format_config
 
 PARSER = "root_mst"
-# What can be trained with the parser, and the column that each of them learns.
+# Components that can be trained with the parser, and the column that each of them learns.
 COMPONENTS = {"tagger": "XPOS", "morphologizer": "UPOS", "trainable_lemmatizer": "LEMMA"}
 NO_COMPONENTS = "none"
 # Written before a training.
@@ -104,7 +104,7 @@ def overrides_of(
     corpus
         The folder written by `convert.py`.
     steps
-        Training steps; 0 for those of the config. The learning rate falls over these steps, after a
+        Training steps; 0 for the config's. The learning rate falls over these steps, after a
         warm-up of at most a tenth of them, and the dev set is scored five times.
     text
         More settings, such as "training.dropout=0.3 training.batcher.size=500".

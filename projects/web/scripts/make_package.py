@@ -2,8 +2,8 @@
 
 Token vectors and the parser are stored in half precision, as word vectors are, the parser's label
 scores with a rank, and words of the training corpora are left out of the vocabulary. The scores are
-those of the pipeline as it is stored. A page that shows trees by the pipeline, the README of the
-repository, gets them again.
+measured with the pipeline as it is stored. A page that shows trees by the pipeline, the README of
+the repository, gets them again.
 """
 
 import argparse
@@ -43,7 +43,7 @@ NAME = "en_rootmind_web_sm"
 TREEBANK = "UD_English-EWT"
 AUTHOR = "The spacy-rootmind developers"
 SPACY = ">=3.8.0,<3.9.0"
-# Of all files of the package's data; a limit of the repository, which keeps every version.
+# Size of the package's data; a limit of the repository, which keeps every version.
 MAX_BYTES = 8_000_000
 # Rank of label scores; on the dev set, LAS is that without one.
 LABEL_RANK = 32
@@ -129,8 +129,8 @@ def reduce_labels(model: ParserModel) -> int:
     """Give the label scores of a trained parser a rank, and return it.
 
     The tensor is replaced by its truncated higher-order singular value decomposition: De Lathauwer,
-    De Moor & Vandewalle (2000), A multilinear singular value decomposition, section 4. What all
-    labels share is left out before, as only differences between labels matter.
+    De Moor & Vandewalle (2000), A multilinear singular value decomposition, section 4. The
+    mean over labels is subtracted before, as only differences between labels matter.
     """
     scorer = model.get_ref("labels")
     term = scorer.layers[0]
@@ -159,7 +159,7 @@ def clean_config(path: Path, label_rank: int | None) -> None:
     """Remove paths and callbacks of the training; say how vectors and label scores are stored."""
     config = load_config(path, interpolate=False)
     config["paths"] = dict.fromkeys(config["paths"])
-    # Of the training alone; users of the package do not have its code.
+    # Only the training needs it; users of the package do not have its code.
     config["initialize"]["after_init"] = None
     config = config.interpolate()
     for place, value in walk_dict(config):
@@ -179,7 +179,7 @@ def clean_config(path: Path, label_rank: int | None) -> None:
 def needed_strings(nlp: Language) -> list[str]:
     """List the strings of a pipeline without the other words of its training corpora.
 
-    Those are the strings of the tokenizer's rules, the labels, and the pieces of words that a
+    They are the strings of the tokenizer's rules, the labels, and the pieces of words that a
     lemmatizer replaces. Others enter the vocabulary with the texts that are parsed.
     """
     needed = set(spacy.blank(nlp.lang).vocab.strings)

@@ -1,8 +1,8 @@
 """Make text for the teacher to parse, as Docs, from corpora of nltk/nltk_data.
 
-Documents have about as many sentences as those of the treebank's corpus, so that a student learns
-sentence boundaries from both. Like the treebank's, they are running text without line breaks. Where
-a line of a corpus began, a sentence starts, which is marked in the Doc; the teacher finds the other
+Documents have about as many sentences as in the treebank's corpus, so that a student learns
+sentence boundaries from both. Like the treebank's, they are running text without line breaks. The Doc marks
+that a sentence starts at the first word of each line of a corpus; the teacher finds the other
 sentences. Documents that share text with the treebank's dev or test set are left out.
 """
 
@@ -28,7 +28,7 @@ SENTENCE_END = re.compile(r"[.!?](?=[\s\"]|$)")
 # Sequences of this many words are compared with the treebank; some, such as greetings, are common.
 COMPARED = 7
 MOST_SHARED = 2
-# Of webtext, a list of bugs and one of wines are cut, and its film scripts are left out.
+# The lists of bugs and of wines in webtext are cut, and its film scripts are left out.
 WEBTEXT = {"firefox": 4000, "wine": 1200, "overheard": None, "singles": None}
 SPEAKER = re.compile(r"^[^:]{1,40}: ")
 FIRST_ADDRESS = "1980"

@@ -2,7 +2,7 @@
 
 Static vectors from contextual ones are by Bommasani, Davis & Cardie (2020), Interpreting Pretrained
 Contextualized Representations via Reductions to Static Embeddings (section 3: pooling over pieces
-and over contexts by the mean). Those of the most frequent words of a text are averaged over the
+and over contexts by the mean). The vectors of a text's most frequent words are averaged over the
 upper half of the transformer's layers, and reduced by principal components. Writes a blank pipeline
 with vectors of normalized words (NORM), for `[initialize] vectors`.
 """
@@ -27,11 +27,11 @@ from spacy_rootmind.pipeline.vectors import HalfPrecisionVectors
 CONFIG = {
     "nlp": {"vectors": {"@vectors": "spacy_rootmind.HalfPrecisionVectors.v1", "attr": "NORM"}}
 }
-# Words that the transformer reads at once, and at most so many pieces of them.
+# Words that the transformer reads at once, and the most pieces of them.
 WINDOW = 96
 MAX_PIECES = 256
 BATCH = 64
-# Windows that are sorted by length, so that those of a batch need little padding.
+# Windows that are sorted by length, so that a batch needs little padding.
 SORTED = 50 * BATCH
 
 
@@ -113,7 +113,7 @@ def encode(
     layers = model(**pieces, output_hidden_states=True).hidden_states
     hidden = torch.stack(layers[len(layers) // 2 :]).mean(0).numpy()
     starts = np.cumsum([0, *map(len, texts)])
-    # The word of each piece; -1 for those of no word, such as padding.
+    # The word of each piece; -1 for pieces of no word, such as padding.
     owners = np.array(
         [
             [-1 if word is None else starts[window] + word for word in pieces.word_ids(window)]
