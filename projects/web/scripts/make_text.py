@@ -1,9 +1,9 @@
 """Make text for the teacher to parse, as Docs, from corpora of nltk/nltk_data.
 
 Documents have about as many sentences as in the treebank's corpus, so that a student learns
-sentence boundaries from both. Like the treebank's, they are running text without line breaks. The Doc marks
-that a sentence starts at the first word of each line of a corpus; the teacher finds the other
-sentences. Documents that share text with the treebank's dev or test set are left out.
+sentence boundaries from both. Like the treebank's, they are running text without line breaks. The
+Doc marks that a sentence starts at the first word of each line of a corpus; the teacher finds the
+other sentences. Documents that share text with the treebank's dev or test set are left out.
 """
 
 import argparse
