@@ -24,7 +24,7 @@ from spacy_rootmind.trees.conventions import (
     as_num_threads,
     count_trees,
 )
-from spacy_rootmind.trees.probabilities import with_arguments_of
+from spacy_rootmind.trees.probabilities import function_of
 
 __all__ = ["TreeDistribution", "arc_marginals", "entropy", "kl_divergence", "log_partition"]
 
@@ -128,12 +128,35 @@ class TreeDistribution:
 
     @property
     def log_partition(self) -> Tensor:
-        """Log of the summed weights of all trees, log Z, in nats."""
+        """Log of the summed weights of all trees, log Z, in nats, of shape () or (B,).
+
+        Its gradient is `marginals`.
+
+        Examples
+        --------
+        >>> import torch
+        >>> scores = torch.tensor([[0.0, 0, 0], [3, 0, 1], [3, 2, 0]], requires_grad=True)
+        >>> trees = TreeDistribution(scores)
+        >>> trees.log_partition.backward()
+        >>> scores.grad[1].tolist() == trees.marginals[1].tolist()
+        True
+        """
         return self._shaped(queries.LogPartition.apply(*self._inputs, self._needs_gradient()))
 
     @property
     def marginals(self) -> Tensor:
-        """Probability of each arc, `marginals[dep, head]`, of the shape of the scores."""
+        """Probability of each arc, `marginals[dep, head]`, of the shape of the scores.
+
+        Examples
+        --------
+        The gradient of the probability of an arc:
+
+        >>> import torch
+        >>> scores = torch.tensor([[0.0, 0, 0], [3, 0, 1], [3, 2, 0]], requires_grad=True)
+        >>> TreeDistribution(scores).marginals[1, 0].backward()
+        >>> round(scores.grad[1, 0].item(), 3), round(scores.grad[1, 2].item(), 3)
+        (0.197, -0.197)
+        """
         return self._shaped(queries.Marginals.apply(*self._inputs))
 
     @property
@@ -143,7 +166,7 @@ class TreeDistribution:
         return heads.to(self._given.device).reshape(self._given.shape[:-1])
 
     def entropy(self) -> Tensor:
-        """Find the entropy of the distribution, in nats."""
+        """Find the entropy of the distribution, in nats, of shape () or (B,)."""
         return self._shaped(queries.Entropy.apply(*self._inputs))
 
     def log_prob(self, heads: Tensor) -> Tensor:
@@ -263,57 +286,21 @@ class TreeDistribution:
         return heads, torch.where(there, log_probs, -torch.inf)
 
 
-@with_arguments_of(TreeDistribution)
-def log_partition(trees: TreeDistribution) -> Tensor:
-    """Sum the weights of all trees of each sentence, as a log: log Z, of shape () or (B,).
-
-    Its gradient is `arc_marginals`. Arguments, errors and cost are those of `TreeDistribution`.
-
-    Examples
-    --------
-    >>> import torch
-    >>> scores = torch.tensor([[0.0, 0, 0], [3, 0, 1], [3, 2, 0]], requires_grad=True)
-    >>> log_z = log_partition(scores)
-    >>> log_z.backward()
-    >>> scores.grad[1].tolist() == arc_marginals(scores)[1].tolist()
-    True
-    """
-    return trees.log_partition
-
-
-@with_arguments_of(TreeDistribution)
-def arc_marginals(trees: TreeDistribution) -> Tensor:
-    """Find the probability of each arc, `marginals[dep, head]`, of the shape of the scores.
-
-    Arguments, errors and cost are those of `TreeDistribution`.
-
-    Examples
-    --------
-    The gradient of the probability of an arc:
-
-    >>> import torch
-    >>> scores = torch.tensor([[0.0, 0, 0], [3, 0, 1], [3, 2, 0]], requires_grad=True)
-    >>> arc_marginals(scores)[1, 0].backward()
-    >>> round(scores.grad[1, 0].item(), 3), round(scores.grad[1, 2].item(), 3)
-    (0.197, -0.197)
-    """
-    return trees.marginals
-
-
-@with_arguments_of(TreeDistribution)
-def entropy(trees: TreeDistribution) -> Tensor:
-    """Find the entropy of the distribution over the trees of each sentence, of shape () or (B,).
-
-    In nats. Arguments, errors and cost are those of `TreeDistribution`.
-
-    Examples
-    --------
-    >>> import math
-    >>> import torch
-    >>> math.isclose(entropy(torch.zeros(4, 4, dtype=torch.float64)).item(), math.log(9))
-    True
-    """
-    return trees.entropy()
+log_partition = function_of(
+    TreeDistribution,
+    "log_partition",
+    lambda trees: trees.log_partition,
+    TreeDistribution.log_partition,
+)
+arc_marginals = function_of(
+    TreeDistribution,
+    "arc_marginals",
+    lambda trees: trees.marginals,
+    TreeDistribution.marginals,
+)
+entropy = function_of(
+    TreeDistribution, "entropy", TreeDistribution.entropy, TreeDistribution.entropy
+)
 
 
 def kl_divergence(

@@ -8,7 +8,7 @@ sentence are never read.
 """
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from spacy_rootmind.kernel import batch as kernel
 IntArray = NDArray[np.integer[Any]]
 ScoreArray = NDArray[np.floating[Any]]
 BoolArray = NDArray[np.bool_]
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 ROOT = 0
 """Index of the artificial root among the positions of a sentence."""
@@ -184,3 +185,18 @@ def mark_arcs(words: NDArray[np.intp], width: int) -> NDArray[np.bool_]:
     arcs: NDArray[np.bool_] = mark_words(words, width)[:, :, None] & heads[:, None, :]
     arcs &= index[:, None] != index
     return arcs
+
+
+def filled(shape: tuple[int, ...], value: float, dtype: type[Scalar]) -> NDArray[Scalar]:
+    """Make an array as np.full does, in parts, between which Ctrl-C gets through."""
+    array = np.empty(shape, dtype=dtype)
+    flat = array.reshape(-1)
+    for part in blocks_of_rows(len(flat), 1):
+        flat[part] = value
+    return array
+
+
+def blocks_of_rows(n_rows: int, width: int) -> list[slice]:
+    """Split rows into blocks that NumPy handles in a fraction of a second."""
+    size = max(2**22 // max(width, 1), 1)
+    return [slice(start, start + size) for start in range(0, n_rows, size)]

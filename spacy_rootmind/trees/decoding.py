@@ -25,24 +25,14 @@ from spacy_rootmind.trees.conventions import (
     IntArray,
     ScoreArray,
     TreeList,
-    as_allowed_batch,
     as_count,
-    as_flag,
-    as_lengths,
-    as_num_threads,
-    as_score_batch,
+    blocks_of_rows,
     check_choice,
     count_trees,
-)
-from spacy_rootmind.trees.errors import (
-    SUMS_OVERFLOW,
-    NoTreeError,
-    blocks_of_rows,
     filled,
-    kind_of,
-    only_allowed,
-    raise_failure,
 )
+from spacy_rootmind.trees.errors import SUMS_OVERFLOW, NoTreeError
+from spacy_rootmind.trees.sentences import Sentences, as_sentences
 
 
 class Algorithm(NamedTuple):
@@ -179,32 +169,31 @@ def decode(
     >>> decode(scores, allowed=allowed).tolist()
     [-1, 2, 0]
     """
-    single_root, projective = as_flag("single_root", single_root), as_flag("projective", projective)
-    _check_algorithm(algorithm, single_root, projective, arcmax)
-    threads = as_num_threads(num_threads)
-    batch = as_score_batch(scores)
-    mask = as_allowed_batch(allowed, scores)
-    words = as_lengths(lengths, batch.shape[0], batch.shape[1] - 1, single=scores.ndim == 2)
-    heads = np.empty(batch.shape[:2], dtype=np.int32)
-    longest = batch.shape[1] - 1 if lengths is None else int(words.max(initial=0))
+    sentences = as_sentences(
+        scores,
+        lengths,
+        allowed=allowed,
+        single_root=single_root,
+        projective=projective,
+        num_threads=num_threads,
+    )
+    _check_algorithm(algorithm, sentences.single_root, sentences.projective, arcmax)
+    return sentences.shaped(find_best(sentences, algorithm, arcmax))
 
-    row = Algorithm(ProjectiveDecoder) if projective else _TABLE[algorithm]
-    settings = (longest, single_root, arcmax in (True, "before"), arcmax == "inside")
-    workers = [row.decoder(*settings, *row.arguments)]
-    while len(workers) < min(threads, len(words)):
-        workers.append(row.decoder(*settings, *row.arguments))
-    status, sentence = decode_batch(batch, mask, words, heads, workers)
-    if status != OK:
-        raise_failure(
-            batch,
-            mask,
-            words,
-            (status, sentence),
-            single_root=single_root,
-            kind=kind_of(projective),
-            lost_digits=_LOST_DIGITS[algorithm.startswith("reweighting")],
-        )
-    return heads if scores.ndim == 3 else heads[0]
+
+def find_best(
+    sentences: Sentences, algorithm: str = "gabow_tarjan", arcmax: ArcMax = True
+) -> NDArray[np.int32]:
+    """Find the best tree of each sentence, (B, N + 1), as `decode` does."""
+    own = sentences
+    row = Algorithm(ProjectiveDecoder) if own.projective else _TABLE[algorithm]
+    settings = own.longest, own.single_root, arcmax in (True, "before"), arcmax == "inside"
+    workers = [row.decoder(*settings, *row.arguments) for _ in range(own.workers)]
+    heads = np.empty(own.batch.shape[:2], dtype=np.int32)
+    failed = decode_batch(own.batch, own.mask, own.lengths, heads, workers)
+    if failed[0] != OK:
+        own.raise_failure(failed, lost_digits=_LOST_DIGITS[algorithm.startswith("reweighting")])
+    return heads
 
 
 def decode_kbest(
@@ -262,59 +251,44 @@ def decode_kbest(
     >>> heads.tolist(), tree_scores.tolist()
     ([[-1, 0, 1], [-1, 2, 0]], [5.0, 4.0])
     """
-    k = as_count("k", k)
-    single_root, projective = as_flag("single_root", single_root), as_flag("projective", projective)
-    batch = as_score_batch(scores)
-    mask = as_allowed_batch(allowed, scores)
-    words = as_lengths(lengths, batch.shape[0], batch.shape[1] - 1, single=scores.ndim == 2)
-    found = [
-        _find_kbest(batch, mask, words, sentence, k, single_root, projective)
-        for sentence in range(len(words))
-    ]
-    n_rows = k if scores.ndim == 3 else len(found[0].heads)
-    heads = filled((len(batch), n_rows, batch.shape[1]), MISSING, np.int32)
-    tree_scores = filled((len(batch), n_rows), -np.inf, np.float64)
+    sentences = as_sentences(
+        scores, lengths, allowed=allowed, single_root=single_root, projective=projective
+    )
+    return find_kbest(sentences, as_count("k", k))
+
+
+def find_kbest(sentences: Sentences, k: int) -> TreeList:
+    """Find the k best trees of each sentence, shaped as by `decode_kbest`."""
+    own = sentences
+    found = [_find_kbest(own, sentence, k) for sentence in range(len(own))]
+    n_rows = len(found[0].heads) if own.is_one else k
+    heads = filled((len(own), n_rows, own.batch.shape[1]), MISSING, np.int32)
+    tree_scores = filled((len(own), n_rows), -np.inf, np.float64)
     for sentence, trees in enumerate(found):
-        heads[sentence, : len(trees.heads), : words[sentence] + 1] = trees.heads
+        heads[sentence, : len(trees.heads), : own.lengths[sentence] + 1] = trees.heads
         tree_scores[sentence, : len(trees.heads)] = trees.scores
-    return TreeList(heads, tree_scores) if scores.ndim == 3 else TreeList(heads[0], tree_scores[0])
+    return TreeList(own.shaped(heads), own.shaped(tree_scores))
 
 
-def _find_kbest(
-    batch: ScoreArray,
-    mask: NDArray[np.uint8] | None,
-    words: NDArray[np.intp],
-    sentence: int,
-    k: int,
-    single_root: bool,
-    projective: bool,
-) -> TreeList:
+def _find_kbest(sentences: Sentences, sentence: int, k: int) -> TreeList:
     """Find the k best trees of one sentence of a batch."""
-    n = int(words[sentence])
-    own = np.s_[sentence, : n + 1, : n + 1]
-    square = only_allowed(batch[own], None if mask is None else mask[own])
-    search = kernel_projective_kbest if projective else kernel_kbest
+    n, single_root = int(sentences.lengths[sentence]), sentences.single_root
+    search = kernel_projective_kbest if sentences.projective else kernel_kbest
     # Beyond that many there is nothing to find.
-    status, heads = search(square, min(k, count_trees(n, single_root), sys.maxsize), single_root)
+    most = min(k, count_trees(n, single_root), sys.maxsize)
+    status, heads = search(sentences.square(sentence), most, single_root)
     if heads is None:
         heads = np.empty((0, n + 1), dtype=np.int32)
     tree_scores = np.empty(len(heads))
+    scores = sentences.batch[sentence, : n + 1, : n + 1]
     for rows in blocks_of_rows(len(heads), n + 1):
         part = heads[rows]
-        repeated = np.broadcast_to(batch[own], (len(part), n + 1, n + 1))
+        repeated = np.broadcast_to(scores, (len(part), n + 1, n + 1))
         tree_scores[rows], overflows = sum_arcs(repeated, part, np.full(len(part), n))
         if overflows.any():
             status = LOST_DIGITS
     if status != OK:
-        raise_failure(
-            batch,
-            mask,
-            words,
-            (status, sentence),
-            single_root=single_root,
-            kind=kind_of(projective),
-            lost_digits=SUMS_OVERFLOW,
-        )
+        sentences.raise_failure((status, sentence), lost_digits=SUMS_OVERFLOW)
     order = np.argsort(-tree_scores, kind="stable")
     return TreeList(heads[order], tree_scores[order])
 

@@ -21,11 +21,12 @@ from spacy_rootmind.trees.conventions import (
     IntArray,
     ScoreArray,
     TreeList,
+    as_count,
     as_head_batch,
 )
-from spacy_rootmind.trees.decoding import decode, decode_kbest
+from spacy_rootmind.trees.decoding import find_best, find_kbest
 from spacy_rootmind.trees.inference import Inference
-from spacy_rootmind.trees.sampling import Seed, sample_trees
+from spacy_rootmind.trees.sampling import Seed, sample_from
 from spacy_rootmind.trees.sentences import Float, as_sentences
 
 
@@ -161,10 +162,10 @@ class TreeDistribution:
     def marginals(self) -> NDArray[np.float64]:
         """Probability of each arc, `marginals[dep, head]`.
 
-        Float64 array of the shape of the scores, read-only. Each word's row adds up to 1; with
-        `single_root`, so does ROOT's column. 0 where no arc can be: in row 0, on the diagonal, in
-        the padding, where forbidden. These are also the derivatives of `log_partition` with
-        respect to the scores.
+        Float64 array of the shape of the scores; read-only as a property, while the function
+        `arc_marginals` returns a new one. Each word's row adds up to 1; with `single_root`, so does
+        ROOT's column. 0 where no arc can be: in row 0, on the diagonal, in the padding, where
+        forbidden. These are also the derivatives of `log_partition` with respect to the scores.
 
         Examples
         --------
@@ -281,16 +282,8 @@ class TreeDistribution:
         >>> sorted(heads.tolist())
         [[-1, 0, 1], [-1, 2, 0]]
         """
-        own = self.sentences
-        return sample_trees(
-            own.scores,
-            k,
-            **own.arguments,
-            replace=replace,
-            method=method,
-            max_steps=max_steps,
-            seed=seed,
-            num_threads=own.num_threads,
+        return sample_from(
+            self.sentences, k, replace=replace, method=method, max_steps=max_steps, seed=seed
         )
 
     @property
@@ -305,8 +298,7 @@ class TreeDistribution:
         >>> TreeDistribution(np.array([[0, 0, 0], [3, 0, 1], [3, 2, 0]], dtype="f")).mode.tolist()
         [-1, 0, 1]
         """
-        own = self.sentences
-        return decode(own.scores, **own.arguments, num_threads=own.num_threads)
+        return self.sentences.shaped(find_best(self.sentences))
 
     def k_best(self, k: int) -> TreeList:
         """Find the k most probable trees of each sentence, with their log probabilities.
@@ -321,8 +313,7 @@ class TreeDistribution:
         >>> heads.tolist(), np.exp(log_probs).round(3).tolist()
         ([[-1, 0, 1], [-1, 2, 0]], [0.731, 0.269])
         """
-        own = self.sentences
-        heads, tree_scores = decode_kbest(own.scores, k, **own.arguments)
+        heads, tree_scores = find_kbest(self.sentences, as_count("k", k))
         # Behind its only tree, a sentence of no words has rows that look like that tree.
         return TreeList(heads, np.where(tree_scores > -np.inf, self.log_prob(heads), -np.inf))
 

@@ -1,6 +1,7 @@
 """Inference over the trees of some sentences, by the kernel; each result is found once and kept."""
 
 import threading
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -12,9 +13,9 @@ from spacy_rootmind.kernel.batch import BAD_SCORE, OK
 from spacy_rootmind.trees import expectations
 from spacy_rootmind.trees.checks import form_trees
 from spacy_rootmind.trees.conventions import MISSING
-from spacy_rootmind.trees.decoding import decode
+from spacy_rootmind.trees.decoding import find_best
 from spacy_rootmind.trees.errors import LOST_DIGITS, NoTreeError
-from spacy_rootmind.trees.sentences import Sentences
+from spacy_rootmind.trees.sentences import Sentences, as_sentences
 
 # Marginals above this are no rounding errors of 0.
 _SURELY_POSITIVE = 1e-6
@@ -113,7 +114,7 @@ class Inference:
             own.batch, own.mask, own.lengths, own.single_root, queries, summaries, trees, found
         )
         if failed[0] != OK:
-            own.raise_failure(failed, own.single_root)
+            own.raise_failure(failed)
         return found
 
     def log_ratios(self, whole: "Inference") -> NDArray[np.float64]:
@@ -236,7 +237,7 @@ class Inference:
             own.batch, own.mask, own.lengths, single_root, summations, summaries, **settings
         )
         if failed[0] != OK:
-            own.raise_failure(failed, single_root)
+            own.raise_failure(failed, single_root=single_root)
         return summaries
 
     def _log_ratios(
@@ -270,7 +271,7 @@ class Inference:
             own.batch, own.mask, own.lengths, own.single_root, workers, values, found
         )
         if failed[0] != OK:
-            own.raise_failure(failed, own.single_root)
+            own.raise_failure(failed)
         return found
 
     # Trees of one distribution that are impossible in another
@@ -296,28 +297,25 @@ class Inference:
         # The best tree by the number of its root arcs.
         points = np.zeros(self.sentences.batch.shape)
         points[:, :, 0] = 1.0
-        heads = decode(
-            points,
-            lengths=self.sentences.lengths,
-            allowed=possible,
-            single_root=False,
-            projective=self.sentences.projective,
+        possible_points = replace(
+            self.sentences, batch=points, mask=possible.view(np.uint8), single_root=False
         )
+        heads = find_best(possible_points)
         several: NDArray[np.bool_] = (heads == 0).sum(axis=1) > 1
         return several
 
     def _some_tree_has(self, arcs: NDArray[np.bool_], possible: NDArray[np.bool_]) -> bool:
         """Check whether one of a sentence's arcs is in some tree; decodes once per word."""
+        sentence = as_sentences(
+            np.zeros(arcs.shape),
+            single_root=self.sentences.single_root,
+            projective=self.sentences.projective,
+        )
         for dep in np.flatnonzero(arcs.any(axis=1)).tolist():
             only = possible[: len(arcs), : len(arcs)].copy()
             only[dep] = arcs[dep]
             try:
-                decode(
-                    np.zeros(arcs.shape),
-                    allowed=only,
-                    single_root=self.sentences.single_root,
-                    projective=self.sentences.projective,
-                )
+                find_best(replace(sentence, mask=only[None].view(np.uint8)))
             except NoTreeError:
                 continue
             return True

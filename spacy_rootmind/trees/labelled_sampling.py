@@ -6,10 +6,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
-from spacy_rootmind.trees.errors import blocks_of_rows
+from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL, blocks_of_rows
 from spacy_rootmind.trees.labelled import ArcLabels, FindLogProbs, LabelledTrees
-from spacy_rootmind.trees.sampling import draw_distinct, sample_trees
+from spacy_rootmind.trees.sampling import draw, sample_trees
+from spacy_rootmind.trees.sentences import as_sentences
 
 # Drawn at first where labelled trees are drawn without replacement; then twice as many, and so on.
 _FIRST_TREES = 16
@@ -166,11 +166,10 @@ class _Race:
         self.queue: list[_Arrival] = []
         self.found: list[tuple[int, NDArray[np.int64]]] = []
         self.scores: list[float] = []
-        self._log_weights = log_weights
+        self._sentence = as_sentences(log_weights, projective=projective)
         self._k = k
         self._labels = ArcLabels(len(log_weights) - 1, find_log_probs)
         self._generator = generator
-        self._projective = projective
         # Draws the same trees again, and more of them.
         self._seed = int(generator.integers(2**63))
         self._pushed = 0
@@ -207,9 +206,10 @@ class _Race:
     def _draw_trees(self, count: int) -> None:
         """Draw a number of trees without replacement; the first are those drawn before."""
         count = min(count, self._k)
-        self._heads, self._log_probs, self._log_remaining = draw_distinct(
-            self._log_weights, count, self._seed, projective=self._projective
-        )
+        drawn = draw(self._sentence, count, replace=False, method="auto", steps=0, seed=self._seed)
+        some = slice(drawn.found[0])
+        self._heads, self._log_probs = drawn.heads[0, some], drawn.log_probs[0, some]
+        self._log_remaining = drawn.log_remaining[0, some]
         self._no_more_trees = count == self._k or len(self._heads) < count
         deps = np.broadcast_to(np.arange(self._heads.shape[1]), self._heads.shape)
         inside = self._heads > 0

@@ -6,8 +6,8 @@ spacy_rootmind.trees.conventions; a gold head of -1 is missing. A training frame
 gradient to its own: `scores.backward(gradient)` in torch, a custom VJP in JAX.
 """
 
-from functools import partial
-from typing import Any
+from dataclasses import replace
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,22 +20,14 @@ from spacy_rootmind.trees.conventions import (
     BoolArray,
     IntArray,
     ScoreArray,
-    as_allowed_batch,
-    as_flag,
     as_head_batch,
-    as_lengths,
-    as_score_batch,
     mark_arcs,
     mark_words,
 )
-from spacy_rootmind.trees.decoding import decode
-from spacy_rootmind.trees.distribution import TreeDistribution
-from spacy_rootmind.trees.errors import (
-    LOST_DIGITS,
-    NoTreeError,
-    kind_of,
-    raise_failure,
-)
+from spacy_rootmind.trees.decoding import find_best
+from spacy_rootmind.trees.errors import NoTreeError, kind_of
+from spacy_rootmind.trees.inference import Inference
+from spacy_rootmind.trees.sentences import Sentences, as_sentences
 
 __all__ = ["head_selection", "perceptron", "tree_crf", "tree_cross_entropy"]
 
@@ -104,31 +96,33 @@ def tree_crf(
     >>> loss.round(3), gradient[1:].round(3).tolist()
     (np.float64(0.313), [[-0.269, 0.0, 0.269], [0.269, -0.269, 0.0]])
     """
-    batch, words, gold = _as_gold(scores, heads, lengths)
-    mask = _as_mask(allowed, scores)
-    kind = _as_kind(single_root, projective)
-    make = partial(TreeDistribution, **kind, num_threads=num_threads)
-    complete = _find_complete(gold, words)
-    trees = make(batch, lengths=words, allowed=mask)
-    marginals = trees.marginals.copy()
+    sentences = as_sentences(
+        scores,
+        lengths,
+        allowed=allowed,
+        single_root=single_root,
+        projective=projective,
+        num_threads=num_threads,
+    )
+    gold, complete = _as_gold(heads, sentences)
+    trees = Inference(sentences)
+    gradient = trees.marginals().copy()
     # Incomplete ones have no meaning yet.
-    log_probs = np.asarray(trees.log_prob(np.where(complete[:, None], gold, ROOT)))
-    _refuse_contradictions(complete & ~(log_probs > -np.inf), **kind)
+    whole = np.where(complete[:, None], gold, ROOT)
+    log_probs = trees.log_probs(whole, sentences.lengths).ravel()
+    _refuse_contradictions(complete & ~(log_probs > -np.inf), sentences)
     losses = np.where(complete, -log_probs, 0.0) + 0.0
     sentence, dep = ((gold != MISSING) & complete[:, None]).nonzero()
-    marginals[sentence, dep, gold[sentence, dep]] -= 1.0
+    gradient[sentence, dep, gold[sentence, dep]] -= 1.0
     if not complete.all():
-        # Sentences of no words take no time, and the others keep their numbers.
-        rest = np.where(complete, 0, words)
-        agreeing = make(batch, lengths=rest, allowed=_agreeing_arcs(gold, mask))
+        agreeing = Inference(_agreeing(sentences, gold, complete))
         try:
-            marginals -= agreeing.marginals
+            gradient -= agreeing.marginals()
         except NoTreeError as error:
-            raise _contradiction(error, **kind) from None
-        log_shares = agreeing.inference.log_ratios(trees.inference)
-        losses = np.where(complete, losses, 0.0 - log_shares)
+            _raise_contradiction(error, sentences)
+        losses = np.where(complete, losses, 0.0 - agreeing.log_ratios(trees))
         _check_overflow(losses)
-    return _shaped(scores, losses, marginals)
+    return _shaped(sentences, losses, gradient)
 
 
 def tree_cross_entropy(
@@ -181,7 +175,14 @@ def tree_cross_entropy(
     >>> np.isclose(loss, np.log(2)), np.abs(gradient).max().round(6)
     (np.True_, np.float64(0.0))
     """
-    batch = as_score_batch(scores)
+    sentences = as_sentences(
+        scores,
+        lengths,
+        allowed=allowed,
+        single_root=single_root,
+        projective=projective,
+        num_threads=num_threads,
+    )
     if isinstance(marginals, np.ma.MaskedArray) or np.asarray(marginals).dtype.kind not in "fiub":
         raise TypeError(
             f"expected marginals as an array of numbers, received {type(marginals).__name__} of "
@@ -192,16 +193,8 @@ def tree_cross_entropy(
             f"expected marginals of the shape of scores, {scores.shape}, received "
             f"{np.shape(marginals)}"
         )
-    words = as_lengths(lengths, len(batch), batch.shape[1] - 1, single=scores.ndim == 2)
-    trees = TreeDistribution(
-        batch,
-        lengths=words,
-        allowed=_as_mask(allowed, scores),
-        single_root=single_root,
-        projective=projective,
-        num_threads=num_threads,
-    )
-    arcs = mark_arcs(words, batch.shape[1])
+    batch = sentences.batch
+    arcs = mark_arcs(sentences.lengths, batch.shape[1])
     target = np.where(arcs, np.reshape(marginals, batch.shape), 0.0).astype(np.float64, copy=False)
     if not np.isfinite(target).all():
         sentence, dep, head = np.argwhere(~np.isfinite(target))[0].tolist()
@@ -209,13 +202,14 @@ def tree_cross_entropy(
             f"sentence {sentence}: the teacher's marginal of dep {dep}, head {head} is "
             f"{target[sentence, dep, head]}; expected a probability"
         )
-    gradient = trees.inference.marginals() - target
-    high, low = trees.inference.cross_entropies(target)
-    infinite = ((target > 0.0) & ~trees.sentences.possible_arcs()).any(axis=(1, 2))
+    trees = Inference(sentences)
+    gradient = trees.marginals() - target
+    high, low = trees.cross_entropies(target)
+    infinite = ((target > 0.0) & ~sentences.possible_arcs()).any(axis=(1, 2))
     losses = np.where(infinite, 0.0, high + low)
     _check_overflow(losses)
     losses[infinite] = np.inf
-    return _shaped(scores, losses, gradient)
+    return _shaped(sentences, losses, gradient)
 
 
 def perceptron(
@@ -280,46 +274,69 @@ def perceptron(
         raise TypeError(f"expected margin as a number, received {type(margin).__name__}")
     if not 0.0 <= margin < np.inf:
         raise ValueError(f"expected a margin of at least 0, received {margin}")
-    batch, words, gold = _as_gold(scores, heads, lengths)
-    mask = _as_mask(allowed, scores)
-    kind = _as_kind(single_root, projective)
-    find_best = partial(decode, **kind, num_threads=num_threads)
-    complete = _find_complete(gold, words)
-    agreeing = _agreeing_arcs(gold, None)
-    # In float64, whatever the dtype: a margin may be less than a unit in the last place of scores.
-    with np.errstate(over="ignore"):
-        raised = batch + np.where(agreeing, 0.0, margin)
-    try:
-        best = find_best(raised, lengths=words, allowed=mask)
-    except ValueError:
-        # This refuses scores that are wrong themselves.
-        find_best(batch, lengths=words, allowed=mask)
-        overflows = np.isposinf(raised) & np.isfinite(batch)
-        _check_overflow(np.where(overflows.any(axis=(1, 2)), np.inf, 0.0))
-        raise
-    sound = form_trees(gold, words, **kind) & ~_has_impossible_arc(batch, mask, gold)
-    _refuse_contradictions(complete & ~sound, **kind)
-    target = gold
-    if not complete.all():
-        # Sentences of no words take no time, and the others keep their numbers.
-        rest = np.where(complete, 0, words)
-        try:
-            found = find_best(batch, lengths=rest, allowed=_agreeing_arcs(gold, mask))
-        except NoTreeError as error:
-            raise _contradiction(error, **kind) from None
-        target = np.where(complete[:, None], gold, found)
+    sentences = as_sentences(
+        scores,
+        lengths,
+        allowed=allowed,
+        single_root=single_root,
+        projective=projective,
+        num_threads=num_threads,
+    )
+    gold, complete = _as_gold(heads, sentences)
+    raised = _raise_by_margin(sentences, gold, margin)
+    best = _find_best_raised(sentences, raised)
+    target = _find_best_agreeing(sentences, gold, complete)
     sentence, dep = (best != target).nonzero()
     ahead, behind = best[sentence, dep], target[sentence, dep]
-    gains = np.zeros(len(batch))
+    gains = np.zeros(len(sentences))
     with np.errstate(over="ignore", invalid="ignore"):
         difference = raised[sentence, dep, ahead] - raised[sentence, dep, behind]
         np.add.at(gains, sentence, difference)
-    gradient = np.zeros(batch.shape, dtype=batch.dtype)
+    gradient = np.zeros(sentences.batch.shape, dtype=sentences.batch.dtype)
     gradient[sentence, dep, ahead] = 1.0
     gradient[sentence, dep, behind] = -1.0
     _check_overflow(gains)
     # Rounding may leave a tie below 0.
-    return _shaped(scores, np.maximum(gains, 0.0), gradient)
+    return _shaped(sentences, np.maximum(gains, 0.0), gradient)
+
+
+def _raise_by_margin(
+    sentences: Sentences, gold: NDArray[np.int64], margin: float
+) -> NDArray[np.float64]:
+    """Add a margin to the arcs that contradict a gold head.
+
+    In float64, whatever the dtype: a margin may be less than a unit in the last place of scores.
+    """
+    with np.errstate(over="ignore"):
+        raised: NDArray[np.float64] = sentences.batch + np.where(_agreeing_arcs(gold), 0.0, margin)
+    return raised
+
+
+def _find_best_raised(sentences: Sentences, raised: NDArray[np.float64]) -> NDArray[np.int32]:
+    """Find the best trees where arcs have been raised."""
+    try:
+        return find_best(replace(sentences, batch=raised))
+    except ValueError:
+        # This refuses scores that are wrong themselves.
+        find_best(sentences)
+        overflows = np.isposinf(raised) & np.isfinite(sentences.batch)
+        _check_overflow(np.where(overflows.any(axis=(1, 2)), np.inf, 0.0))
+        raise
+
+
+def _find_best_agreeing(
+    sentences: Sentences, gold: NDArray[np.int64], complete: NDArray[np.bool_]
+) -> NDArray[np.integer[Any]]:
+    """Find the best trees that agree with gold heads."""
+    sound = form_trees(gold, sentences.lengths, sentences.single_root, sentences.projective)
+    _refuse_contradictions(complete & ~(sound & ~_has_impossible_arc(sentences, gold)), sentences)
+    if complete.all():
+        return gold
+    try:
+        found = find_best(_agreeing(sentences, gold, complete))
+    except NoTreeError as error:
+        _raise_contradiction(error, sentences)
+    return np.where(complete[:, None], gold, found)
 
 
 def head_selection(
@@ -366,21 +383,15 @@ def head_selection(
     >>> np.isclose(loss, np.log(2)), gradient.tolist()
     (np.True_, [[0.0, 0.0, 0.0], [0.5, 0.0, -0.5], [0.0, 0.0, 0.0]])
     """
-    batch, words, gold = _as_gold(scores, heads, lengths)
-    mask = _as_mask(allowed, scores)
-    possible = mark_arcs(words, batch.shape[1])
-    if mask is not None:
-        possible &= mask
+    sentences = as_sentences(scores, lengths, allowed=allowed)
+    gold, _ = _as_gold(heads, sentences)
+    batch = sentences.batch
+    possible = mark_arcs(sentences.lengths, batch.shape[1])
+    if sentences.mask is not None:
+        possible &= sentences.mask.view(np.bool_)
     bad = (possible & ~(batch < np.inf)).any(axis=(1, 2))
     if bad.any():
-        raise_failure(
-            batch,
-            None if mask is None else mask.view(np.uint8),
-            words,
-            (BAD_SCORE, int(np.argmax(bad))),
-            single_root=False,
-            lost_digits=LOST_DIGITS,
-        )
+        sentences.raise_failure((BAD_SCORE, int(np.argmax(bad))))
     possible &= batch > -np.inf
     at_gold = np.take_along_axis(possible, np.maximum(gold, 0)[:, :, None], axis=2)[:, :, 0]
     wrong = (gold != MISSING) & ~at_gold
@@ -394,7 +405,7 @@ def head_selection(
     with np.errstate(over="ignore"):
         losses, gradient = cross_entropy_of_heads(np, batch.astype(np.float64), possible, gold)
     _check_overflow(losses)
-    return _shaped(scores, losses, gradient)
+    return _shaped(sentences, losses, gradient)
 
 
 def cross_entropy_of_heads(xp: Any, scores: Any, possible: Any, heads: Any) -> tuple[Any, Any]:
@@ -437,18 +448,15 @@ def cross_entropy_of_heads(xp: Any, scores: Any, possible: Any, heads: Any) -> t
 # --- arguments and results ---------------------------------------------------------------------
 
 
-def _as_gold(
-    scores: ScoreArray, heads: IntArray, lengths: IntArray | int | None
-) -> tuple[ScoreArray, NDArray[np.intp], NDArray[np.int64]]:
-    """Check scores, lengths and gold heads, and view them as a batch.
+def _as_gold(heads: IntArray, sentences: Sentences) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Check gold heads, and view them as a batch; marks the sentences that have one for each word.
 
     Heads become MISSING at index 0 and in the padding.
     """
-    batch = as_score_batch(scores)
-    words = as_lengths(lengths, len(batch), batch.shape[1] - 1, single=scores.ndim == 2)
-    check_one_tree_each(heads, scores.shape)
+    words = sentences.lengths
+    check_one_tree_each(heads, sentences.scores.shape)
     gold, _ = as_head_batch(heads, words)
-    gold[~mark_words(words, batch.shape[1])] = MISSING
+    gold[~mark_words(words, gold.shape[1])] = MISSING
     wrong = (gold < MISSING) | (gold > words[:, None])
     if wrong.any():
         sentence, dep = np.argwhere(wrong)[0].tolist()
@@ -457,28 +465,13 @@ def _as_gold(
             f"{np.reshape(heads, gold.shape)[sentence, dep]}, expected 0 to {words[sentence]}, or "
             f"-1 where it is missing"
         )
-    return batch, words, gold
+    return gold, (gold != MISSING).sum(axis=1) == words
 
 
-def _as_kind(single_root: bool, projective: bool) -> dict[str, bool]:
-    """Check which trees are meant."""
-    return {
-        "single_root": as_flag("single_root", single_root),
-        "projective": as_flag("projective", projective),
-    }
-
-
-def _as_mask(allowed: BoolArray | None, scores: ScoreArray) -> NDArray[np.bool_] | None:
-    mask = as_allowed_batch(allowed, scores)
-    return None if mask is None else mask.view(np.bool_)
-
-
-def _shaped(scores: ScoreArray, losses: NDArray[Any], gradient: NDArray[Any]) -> Loss:
-    """Drop the axis of sentences if the scores came without."""
-    rounded = gradient.astype(scores.dtype, copy=False)
-    if scores.ndim == 3:
-        return losses.astype(np.float64, copy=False), rounded
-    return np.float64(losses[0]), rounded[0]
+def _shaped(sentences: Sentences, losses: NDArray[Any], gradient: NDArray[Any]) -> Loss:
+    """Round the gradient as the scores are, and drop the axis of sentences if they have none."""
+    rounded = gradient.astype(sentences.batch.dtype, copy=False)
+    return sentences.numbers(losses.astype(np.float64, copy=False)), sentences.shaped(rounded)
 
 
 def _check_overflow(losses: NDArray[np.float64]) -> None:
@@ -493,46 +486,50 @@ def _check_overflow(losses: NDArray[np.float64]) -> None:
 # --- gold heads --------------------------------------------------------------------------------
 
 
-def _find_complete(gold: NDArray[np.int64], words: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Find the sentences that have a gold head for each word."""
-    complete: NDArray[np.bool_] = (gold != MISSING).sum(axis=1) == words
-    return complete
-
-
-def _agreeing_arcs(gold: NDArray[np.int64], mask: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
-    """Mark the arcs that are allowed and contradict no gold head."""
+def _agreeing_arcs(gold: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Mark the arcs that contradict no gold head."""
     index = np.arange(gold.shape[1])
     agreeing: NDArray[np.bool_] = (gold[:, :, None] == MISSING) | (gold[:, :, None] == index)
-    return agreeing if mask is None else agreeing & mask
+    return agreeing
 
 
-def _has_impossible_arc(
-    batch: ScoreArray, mask: NDArray[np.bool_] | None, heads: NDArray[np.int64]
-) -> NDArray[np.bool_]:
+def _agreeing(
+    sentences: Sentences, gold: NDArray[np.int64], complete: NDArray[np.bool_]
+) -> Sentences:
+    """Allow only arcs that agree with gold heads, in sentences where some of these are missing.
+
+    The others have no words here, which takes no time, and keep their numbers.
+    """
+    agreeing = _agreeing_arcs(gold)
+    if sentences.mask is not None:
+        agreeing &= sentences.mask.view(np.bool_)
+    rest = np.where(complete, 0, sentences.lengths)
+    return replace(sentences, mask=agreeing.view(np.uint8), lengths=rest)
+
+
+def _has_impossible_arc(sentences: Sentences, heads: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Find the sentences with a head, other than MISSING, that is forbidden or has score -inf."""
     arcs = np.maximum(heads, 0)[:, :, None]
-    possible = np.take_along_axis(batch, arcs, axis=2) > -np.inf
-    if mask is not None:
-        possible &= np.take_along_axis(mask, arcs, axis=2)
+    possible = np.take_along_axis(sentences.batch, arcs, axis=2) > -np.inf
+    if sentences.mask is not None:
+        possible &= np.take_along_axis(sentences.mask.view(np.bool_), arcs, axis=2)
     wrong: NDArray[np.bool_] = ((heads != MISSING) & ~possible[:, :, 0]).any(axis=1)
     return wrong
 
 
-def _refuse_contradictions(
-    wrong: NDArray[np.bool_], *, single_root: bool, projective: bool
-) -> None:
+def _refuse_contradictions(wrong: NDArray[np.bool_], sentences: Sentences) -> None:
     if wrong.any():
-        raise NoTreeError(f"sentence {int(np.argmax(wrong))}: {_describe(single_root, projective)}")
+        raise NoTreeError(f"sentence {int(np.argmax(wrong))}: {_describe(sentences)}")
 
 
-def _contradiction(error: NoTreeError, *, single_root: bool, projective: bool) -> NoTreeError:
+def _raise_contradiction(error: NoTreeError, sentences: Sentences) -> NoReturn:
     """Say that it is gold heads that leave a sentence without a tree."""
     sentence, _, _ = str(error).partition(":")
-    return NoTreeError(f"{sentence}: {_describe(single_root, projective)}")
+    raise NoTreeError(f"{sentence}: {_describe(sentences)}") from None
 
 
-def _describe(single_root: bool, projective: bool) -> str:
-    kind = kind_of(projective) + " with a single root" * single_root
+def _describe(sentences: Sentences) -> str:
+    kind = kind_of(sentences.projective) + " with a single root" * sentences.single_root
     return (
         f"no {kind} agrees with its gold heads, of arcs that are allowed and have a score above "
         f"-inf (or differences between scores overflow); mark heads that are not to be trusted as "

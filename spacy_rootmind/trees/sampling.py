@@ -12,25 +12,19 @@ from numpy.typing import NDArray
 from spacy_rootmind.kernel import sample_batch as kernel
 from spacy_rootmind.kernel.batch import OK
 from spacy_rootmind.trees.conventions import (
+    MISSING,
     BoolArray,
     IntArray,
     ScoreArray,
     TreeList,
-    as_allowed_batch,
     as_count,
     as_flag,
-    as_lengths,
-    as_num_threads,
-    as_score_batch,
     check_choice,
-)
-from spacy_rootmind.trees.errors import (
-    LOST_DIGITS,
+    count_trees,
     filled,
-    kind_of,
-    only_allowed,
-    raise_failure,
 )
+from spacy_rootmind.trees.errors import LOST_DIGITS
+from spacy_rootmind.trees.sentences import Sentences, as_sentences
 
 __all__ = ["METHODS", "sample_trees"]
 
@@ -169,24 +163,35 @@ def sample_trees(
     >>> np.exp(log_probs).sum().round(6)
     np.float64(1.0)
     """
-    single_root, projective = as_flag("single_root", single_root), as_flag("projective", projective)
+    sentences = as_sentences(
+        scores,
+        lengths,
+        allowed=allowed,
+        single_root=single_root,
+        projective=projective,
+        num_threads=num_threads,
+    )
+    return sample_from(sentences, k, replace=replace, method=method, max_steps=max_steps, seed=seed)
+
+
+def sample_from(
+    sentences: Sentences,
+    k: int,
+    *,
+    replace: bool,
+    method: str,
+    max_steps: int | None,
+    seed: Seed,
+) -> TreeList:
+    """Draw k trees of each of checked sentences; the rest is as for `sample_trees`."""
     replace = as_flag("replace", replace)
-    _check_method(method, single_root, projective, replace)
+    _check_method(method, sentences.single_root, sentences.projective, replace)
     k = as_count("k", k)
-    steps = _as_max_steps(max_steps, method)
-    threads = as_num_threads(num_threads)
-    batch = as_score_batch(scores)
-    mask = as_allowed_batch(allowed, scores)
-    words = as_lengths(lengths, batch.shape[0], batch.shape[1] - 1, single=scores.ndim == 2)
-    if not replace:
-        method = "projective_distinct" if projective else "distinct"
-    elif projective:
-        method = "projective"
-    drawn = _draw(batch, mask, words, k, method, single_root, steps, seed, threads)
-    if scores.ndim == 3:
-        return TreeList(_widen(drawn.heads, k, -1), _widen(drawn.log_probs, k, -np.inf))
-    found = drawn.found[0]
-    return TreeList(drawn.heads[0, :found], drawn.log_probs[0, :found])
+    drawn = draw(sentences, k, replace, method, _as_max_steps(max_steps, method), seed)
+    if sentences.is_one:
+        found = drawn.found[0]
+        return TreeList(drawn.heads[0, :found], drawn.log_probs[0, :found])
+    return TreeList(_widen(drawn.heads, k, MISSING), _widen(drawn.log_probs, k, -np.inf))
 
 
 class Drawn(NamedTuple):
@@ -208,55 +213,35 @@ class Drawn(NamedTuple):
     log_remaining: NDArray[np.float64]
 
 
-def draw_distinct(
-    scores: ScoreArray, k: int, seed: Seed, *, projective: bool = False
-) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
-    """Draw single-root trees of a sentence as `sample_trees` does without replacement.
-
-    Returns
-    -------
-    heads : int array of shape (k', n + 1)
-    log_probs, log_remaining : float array of shape (k',)
-        See `Drawn`.
-    """
-    batch = as_score_batch(scores)
-    words = as_lengths(None, 1, batch.shape[1] - 1, single=True)
-    method = "projective_distinct" if projective else "distinct"
-    drawn = _draw(batch, None, words, as_count("k", k), method, True, 0, seed, 1)
-    found = drawn.found[0]
-    return drawn.heads[0, :found], drawn.log_probs[0, :found], drawn.log_remaining[0, :found]
-
-
-def _draw(
-    batch: ScoreArray,
-    mask: NDArray[np.uint8] | None,
-    words: NDArray[np.intp],
-    k: int,
-    method: str,
-    single_root: bool,
-    steps: int,
-    seed: Seed,
-    threads: int,
-) -> Drawn:
+def draw(sentences: Sentences, k: int, replace: bool, method: str, steps: int, seed: Seed) -> Drawn:
     """Draw up to k trees of each sentence; raises as `sample_trees` does."""
-    longest = int(words.max(initial=0))
-    distinct = method.endswith("distinct")
-    if distinct:
-        k = min(k, _most_trees(batch, mask, words, single_root, k))
+    own = sentences
+    if not replace:
+        method = "projective_distinct" if own.projective else "distinct"
+        k = min(k, _most_trees(own, k))
+    elif own.projective:
+        method = "projective"
+    batch = own.batch
     if len(batch) * k * batch.shape[1] > sys.maxsize // 8:
-        raise MemoryError(f"no memory for {k} trees of {longest} words; ask for fewer")
+        raise MemoryError(f"no memory for {k} trees of {own.longest} words; ask for fewer")
     seeds = _draw_seeds(seed, len(batch))
-    heads = filled((len(batch), k, batch.shape[1]), -1, np.int32)
+    heads = filled((len(batch), k, batch.shape[1]), MISSING, np.int32)
     log_probs = filled((len(batch), k), -np.inf, np.float64)
-    log_remaining = np.zeros((len(batch), k) if distinct else (0, 0))
+    log_remaining = np.zeros((0, 0) if replace else (len(batch), k))
     found = np.zeros(len(batch), dtype=np.intp)
     samplers = [
-        kernel.Sampler(method, longest, single_root, steps)
-        for _ in range(min(threads, max(len(words), 1)))
+        kernel.Sampler(method, own.longest, own.single_root, steps) for _ in range(own.workers)
     ]
-    remaining = log_remaining if distinct else None
     failed = kernel.sample_batch(
-        batch, mask, words, samplers, seeds, heads, log_probs, found, remaining
+        batch,
+        own.mask,
+        own.lengths,
+        samplers,
+        seeds,
+        heads,
+        log_probs,
+        found,
+        None if replace else log_remaining,
     )
     if failed[0] == kernel.NO_STEPS:
         raise RuntimeError(
@@ -265,15 +250,8 @@ def _draw(
             f"in another way"
         )
     if failed[0] != OK:
-        raise_failure(
-            batch,
-            mask,
-            words,
-            failed,
-            single_root=single_root,
-            kind=kind_of(method.startswith("projective")),
-            lost_digits=_COLBOURN_LOST_DIGITS if method == "colbourn" else LOST_DIGITS,
-        )
+        lost = _COLBOURN_LOST_DIGITS if method == "colbourn" else LOST_DIGITS
+        own.raise_failure(failed, lost_digits=lost)
     return Drawn(heads, log_probs, found, log_remaining)
 
 
@@ -293,28 +271,21 @@ def _check_method(method: str, single_root: bool, projective: bool, replace: boo
         )
 
 
-def _most_trees(
-    batch: ScoreArray,
-    mask: NDArray[np.uint8] | None,
-    words: NDArray[np.intp],
-    single_root: bool,
-    enough: int,
-) -> int:
+def _most_trees(sentences: Sentences, enough: int) -> int:
     """Bound the number of trees of any sentence: by Cayley's formula, and by the heads of words.
 
     Stops counting at `enough`.
     """
     most = 1
-    for sentence, n in enumerate(words.tolist()):
+    for sentence, n in enumerate(sentences.lengths.tolist()):
         if most >= enough:
             break
-        scores = only_allowed(batch[sentence], None if mask is None else mask[sentence])
-        choices = scores[1 : n + 1, : n + 1] > -np.inf
-        choices[:, 1:][np.diag_indices(n)] = False
+        choices = sentences.square(sentence) > -np.inf
+        np.fill_diagonal(choices, False)
         product = 1
-        for count in choices.sum(axis=1).tolist():
+        for count in choices[1:].sum(axis=1).tolist():
             product = min(product * count, enough)
-        most = max(most, min(product, (n + (not single_root)) ** max(n - 1, 0)))
+        most = max(most, min(product, count_trees(n, sentences.single_root)))
     return most
 
 

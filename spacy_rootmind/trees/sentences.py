@@ -1,29 +1,31 @@
-"""The sentences of a distribution: scores, allowed arcs, lengths, and which trees are meant."""
+"""Sentences as all functions of scores take them: checked, and as a batch."""
 
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spacy_rootmind.kernel import batch as kernel
 from spacy_rootmind.trees.conventions import (
     BoolArray,
     IntArray,
+    Scalar,
     ScoreArray,
     as_allowed_batch,
     as_flag,
     as_lengths,
     as_num_threads,
     as_score_batch,
+    blocks_of_rows,
     mark_arcs,
 )
-from spacy_rootmind.trees.errors import LOST_DIGITS, kind_of, raise_failure
+from spacy_rootmind.trees.errors import LOST_DIGITS, NoTreeError, kind_of
 
 Float = np.float64 | NDArray[np.float64]
-Scalar = TypeVar("Scalar", bound=np.generic)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class Sentences:
     """A batch of sentences, whose arguments have been checked. Nothing in it ever changes.
 
@@ -130,29 +132,64 @@ class Sentences:
                 f"distribution, received {other.lengths[sentence]}"
             )
 
-    def raise_failure(self, failed: tuple[int, int], single_root: bool) -> None:
-        """Raise what the kernel's status and sentence stand for."""
-        raise_failure(
-            self.batch,
-            self.mask,
-            self.lengths,
-            failed,
-            single_root=single_root,
-            kind=kind_of(self.projective),
-            lost_digits=LOST_DIGITS,
+    def square(self, sentence: int) -> NDArray[np.float64]:
+        """Copy the scores of one sentence, with -inf where an arc is not allowed."""
+        n = self.lengths[sentence]
+        own = np.s_[sentence, : n + 1, : n + 1]
+        scores, mask = self.batch[own], None if self.mask is None else self.mask[own]
+        copy = np.empty(scores.shape)
+        # In parts, between which Ctrl-C gets through.
+        for rows in blocks_of_rows(*scores.shape):
+            part = scores[rows]
+            copy[rows] = part if mask is None else np.where(mask[rows], part, -np.inf)
+        return copy
+
+    def raise_failure(
+        self,
+        failed: tuple[int, int],
+        *,
+        single_root: bool | None = None,
+        lost_digits: str = LOST_DIGITS,
+    ) -> NoReturn:
+        """Raise the error that the kernel's status and sentence stand for.
+
+        `single_root` replaces the own one, `lost_digits` is the message where scores are too large.
+        """
+        status, sentence = failed
+        n = int(self.lengths[sentence])
+        if status == kernel.NO_TREE:
+            single_root = self.single_root if single_root is None else single_root
+            roots = "exactly one root" if single_root else "a root"
+            raise NoTreeError(
+                f"sentence {sentence}: no {kind_of(self.projective)} with {roots} spans its {n} "
+                f"words; too many arcs have score -inf or are not allowed (or differences between "
+                f"scores overflow)"
+            )
+        if status == kernel.LOST_DIGITS:
+            raise ArithmeticError(f"sentence {sentence}: {lost_digits}")
+        if status == kernel.NO_MEMORY:
+            raise MemoryError(f"sentence {sentence}: no memory for its {n} words; split it first")
+        scores = self.square(sentence)
+        wrong = ~(scores < np.inf)
+        wrong[0] = False
+        np.fill_diagonal(wrong, False)
+        dep, head = np.argwhere(wrong)[0].tolist()
+        raise ValueError(
+            f"sentence {sentence}: the score of dep {dep}, head {head} is {scores[dep, head]}; "
+            f"expected a finite number, or -inf for a forbidden arc"
         )
 
 
 def as_sentences(
     scores: ScoreArray,
-    lengths: IntArray | int | None,
+    lengths: IntArray | int | None = None,
     *,
-    allowed: BoolArray | None,
-    single_root: bool,
-    projective: bool,
-    num_threads: int,
+    allowed: BoolArray | None = None,
+    single_root: bool = True,
+    projective: bool = False,
+    num_threads: int = 1,
 ) -> Sentences:
-    """Check the arguments of `TreeDistribution`."""
+    """Check the arguments that the functions of scores have in common."""
     batch = as_score_batch(scores)
     mask = as_allowed_batch(allowed, scores)
     is_one = scores.ndim == 2

@@ -25,7 +25,8 @@ from spacy_rootmind import (
     is_tree,
     sample_trees,
 )
-from spacy_rootmind.trees.sampling import _draw
+from spacy_rootmind.trees.sampling import draw
+from spacy_rootmind.trees.sentences import as_sentences
 
 NAN, INF = np.nan, np.inf
 
@@ -344,9 +345,8 @@ def test_what_remains_is_known_before_each_draw(confidence, projective, single_r
         scores = rng_for("remaining", confidence, n).standard_normal((n + 1, n + 1))
         scores[np.arange(1, n + 1), np.arange(n)] += confidence
         law = tree_law(scores, single_root, projective=projective)
-        method = "projective_distinct" if projective else "distinct"
-        words = np.array([n])
-        drawn = _draw(scores[None], None, words, len(law), method, single_root, 0, 1, 1)
+        sentence = as_sentences(scores, single_root=single_root, projective=projective)
+        drawn = draw(sentence, len(law), replace=False, method="auto", steps=0, seed=1)
         assert drawn.found[0] == len(law)
         left = np.ones(len(law), dtype=bool)
         for tree, log_remaining in zip(drawn.heads[0], drawn.log_remaining[0], strict=True):
