@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 
 import numpy as np
-import pytest
 import reference
 from numpy.typing import NDArray
 from reference import FloatArray, IntArray
@@ -103,7 +102,6 @@ CLOSED: dict[str, Closed] = {
         one_way_in,
     )
 }
-each_closed = pytest.mark.parametrize("closed", sorted(CLOSED))
 
 
 def without_tree() -> dict[str, tuple[FloatArray, bool]]:

@@ -129,13 +129,6 @@ def enumerate_trees(n: int, single_root: bool) -> NDArray[np.int32]:
     return trees
 
 
-def count_projective_trees(n: int, single_root: bool) -> int:
-    """Return the number of projective trees in closed form: those drawn without crossing arcs."""
-    if n == 0:
-        return 1
-    return math.comb(3 * n - 2, n - 1) // n if single_root else math.comb(3 * n, n) // (2 * n + 1)
-
-
 @cache
 def enumerate_projective_trees(n: int, single_root: bool) -> NDArray[np.int32]:
     """Return the trees of `enumerate_trees` in which no two arcs cross."""
@@ -226,11 +219,6 @@ def chu_liu_edmonds(scores: FloatArray) -> NDArray[np.int32] | None:
     """Return a best unconstrained tree by the textbook algorithm, or None; O(n^3)."""
     heads = _contract(clean(scores))[0]
     return None if heads is None else np.array(heads, dtype=np.int32)
-
-
-def count_contractions(scores: FloatArray) -> int:
-    """Return the number of cycles that the textbook algorithm contracts on the way to its tree."""
-    return _contract(clean(scores))[1]
 
 
 def _contract(weights: NDArray[np.float64]) -> tuple[list[int] | None, int]:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from hypothesis import settings
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 from reference import random_heads
 
@@ -242,20 +241,6 @@ each_kind = pytest.mark.parametrize(
     ids=["single", "any", "projective-single", "projective-any"],
 )
 
-# Families whose sums and differences of up to n scores are exact in float64, for both dtypes: the
-# best tree must be found with no allowance for rounding.
-EXACT = frozenset(
-    {
-        "integer_ties",
-        "zeros",
-        "float16_rounded",
-        "denormals",
-        "cycles_of_supernodes",
-        "clusters_at_root",
-        "pairs_at_root",
-    }
-)
-
 
 # Options of `decode`, every valid combination; "before" aside: that is another name of True.
 
@@ -397,39 +382,6 @@ LAYOUTS = {
 
 
 # Hypothesis
-
-
-@st.composite
-def family_matrices(draw: st.DrawFn, max_n: int = 5) -> tuple[str, FloatArray]:
-    """Draw (name of the family, scores) with 0 to `max_n` words."""
-    name = draw(st.sampled_from(sorted(FAMILIES)))
-    n = draw(st.integers(0, max_n))
-    dtype = draw(st.sampled_from(DTYPES))
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    return name, FAMILIES[name](rng, n, dtype)
-
-
-@st.composite
-def entry_matrices(
-    draw: st.DrawFn, min_n: int = 1, max_n: int = 5, allow_forbidden: bool = True
-) -> FloatArray:
-    """Draw scores one by one from small integers and −inf, so that a failure shrinks."""
-    n = draw(st.integers(min_n, max_n))
-    dtype = draw(st.sampled_from(DTYPES))
-    entries = st.integers(-3, 3).map(float)
-    if allow_forbidden:
-        entries = st.one_of(entries, st.just(-np.inf))
-    flat = draw(st.lists(entries, min_size=n * (n + 1), max_size=n * (n + 1)))
-    scores = np.zeros((n + 1, n + 1))
-    scores[1:] = np.array(flat).reshape(n, n + 1)
-    return finish(scores, dtype)
-
-
-def fixed_matrix(
-    n: int, dtype: type[np.floating] = np.float64, family: str = "integer_ties"
-) -> FloatArray:
-    """Return one fixed matrix of a family that always has a tree; NaN where nobody may read."""
-    return FAMILIES[family](rng_for("inputs", n), n, dtype)
 
 
 def fixed_batch(

@@ -104,13 +104,17 @@ def _identify(tensor: Tensor) -> tuple[Any, ...]:
     return address, version, tensor.shape, tensor.stride()
 
 
+def _check_type(name: str, given: object) -> None:
+    if not isinstance(given, Tensor):
+        raise TypeError(
+            f"expected {name} as a torch tensor, received {type(given).__name__}; convert it with "
+            f"torch.as_tensor"
+        )
+
+
 def check_scores(scores: Tensor) -> None:
     """Check type, dtype and shape."""
-    if not isinstance(scores, Tensor):
-        raise TypeError(
-            f"expected scores as a torch tensor, received {type(scores).__name__}; convert them "
-            f"with torch.as_tensor"
-        )
+    _check_type("scores", scores)
     if scores.dtype not in _DTYPES:
         known = ", ".join(str(dtype).removeprefix("torch.") for dtype in _DTYPES)
         raise TypeError(
@@ -134,11 +138,7 @@ def check_allowed(allowed: Tensor | None, scores: Tensor) -> None:
     """Check type, dtype and shape against those of the scores."""
     if allowed is None:
         return
-    if not isinstance(allowed, Tensor):
-        raise TypeError(
-            f"expected allowed as a torch tensor, received {type(allowed).__name__}; convert it "
-            f"with torch.as_tensor"
-        )
+    _check_type("allowed", allowed)
     if allowed.dtype != torch.bool:
         raise TypeError(
             f"expected allowed of dtype torch.bool, received {allowed.dtype}; convert it with "
@@ -171,11 +171,7 @@ def lengths_as_tensor(lengths: Lengths, shape: torch.Size, longest: int) -> Tens
 
 def check_heads(heads: Tensor, shape: tuple[int, ...]) -> None:
     """Check that heads are a tensor of a shape, or of that shape with k trees of each sentence."""
-    if not isinstance(heads, Tensor):
-        raise TypeError(
-            f"expected heads as a torch tensor, received {type(heads).__name__}; convert them with "
-            f"torch.as_tensor"
-        )
+    _check_type("heads", heads)
     received = tuple(heads.shape)
     if received != shape and received[:-2] + received[-1:] != shape:
         several = ", ".join(map(str, (*shape[:-1], "k", shape[-1])))

@@ -195,12 +195,17 @@ def check_range(
     batch: NDArray[np.int64],
     words: NDArray[np.intp],
     trees_per_sentence: int = 1,
+    *,
+    may_be_missing: bool = False,
 ) -> None:
     """Check each head against its sentence's words; `batch` is from `as_head_batch`."""
-    wrong = mark_words(words, batch.shape[1]) & ((batch < 0) | (batch > words[:, None]))
+    lowest = MISSING if may_be_missing else 0
+    wrong = mark_words(words, batch.shape[1]) & ((batch < lowest) | (batch > words[:, None]))
     if wrong.any():
         tree, dep = np.argwhere(wrong)[0].tolist()
         raise ValueError(
             f"sentence {tree // trees_per_sentence}: word {dep} has head "
             f"{np.reshape(heads, batch.shape)[tree, dep]}, expected 0 to {words[tree]}"
+            + ", or -1 where it is missing"
+            * may_be_missing
         )

@@ -273,14 +273,6 @@ class TreeDistribution:
         """Draw k trees of each sentence, with their log probabilities.
 
         As `sample_trees`, which makes an elimination of its own in each call: draw many at once.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> scores = np.array([[0, 0, 0], [3, 0, 1], [3, 2, 0]], dtype="f")
-        >>> heads, log_probs = TreeDistribution(scores).sample(2, replace=False, seed=0)
-        >>> sorted(heads.tolist())
-        [[-1, 0, 1], [-1, 2, 0]]
         """
         return sample_from(
             self.sentences, k, replace=replace, method=method, max_steps=max_steps, seed=seed
@@ -291,12 +283,6 @@ class TreeDistribution:
         """The most probable tree of each sentence, as by `decode`. O(n^2).
 
         Int32 array of shape (n + 1,) or (B, N + 1), with -1 at index 0 and in the padding.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> TreeDistribution(np.array([[0, 0, 0], [3, 0, 1], [3, 2, 0]], dtype="f")).mode.tolist()
-        [-1, 0, 1]
         """
         return self.sentences.shaped(find_best(self.sentences))
 
@@ -304,14 +290,6 @@ class TreeDistribution:
         """Find the k most probable trees of each sentence, with their log probabilities.
 
         As `decode_kbest`, which has scores in place of log probabilities.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> scores = np.array([[0, 0, 0], [3, 0, 1], [3, 2, 0]], dtype="f")
-        >>> heads, log_probs = TreeDistribution(scores).k_best(5)
-        >>> heads.tolist(), np.exp(log_probs).round(3).tolist()
-        ([[-1, 0, 1], [-1, 2, 0]], [0.731, 0.269])
         """
         heads, tree_scores = find_kbest(self.sentences, as_count("k", k))
         # Behind its only tree, a sentence of no words has rows that look like that tree.

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spacy_rootmind.kernel.batch import BAD_SCORE
-from spacy_rootmind.trees.checks import check_one_tree_each, form_trees
+from spacy_rootmind.trees.checks import check_one_tree_each, check_range, form_trees
 from spacy_rootmind.trees.conventions import (
     MISSING,
     ROOT,
@@ -456,15 +456,8 @@ def _as_gold(heads: IntArray, sentences: Sentences) -> tuple[NDArray[np.int64], 
     words = sentences.lengths
     check_one_tree_each(heads, sentences.scores.shape)
     gold, _ = as_head_batch(heads, words)
+    check_range(heads, gold, words, may_be_missing=True)
     gold[~mark_words(words, gold.shape[1])] = MISSING
-    wrong = (gold < MISSING) | (gold > words[:, None])
-    if wrong.any():
-        sentence, dep = np.argwhere(wrong)[0].tolist()
-        raise ValueError(
-            f"sentence {sentence}: word {dep} has head "
-            f"{np.reshape(heads, gold.shape)[sentence, dep]}, expected 0 to {words[sentence]}, or "
-            f"-1 where it is missing"
-        )
     return gold, (gold != MISSING).sum(axis=1) == words
 
 

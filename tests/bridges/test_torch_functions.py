@@ -127,15 +127,6 @@ def test_gradcheck(name, single_root):
 
 
 @ROOTS
-def test_gradcheck_of_divergence(single_root):
-    function = functools.partial(
-        tensors.kl_divergence, lengths=torch.tensor([3, 1]), single_root=single_root
-    )
-    inputs = check_scores(2, 4, 4), check_scores(2, 4, 4, seed=1)
-    assert torch.autograd.gradcheck(function, inputs, check_forward_ad=True)
-
-
-@ROOTS
 @pytest.mark.parametrize("escape", [1.0, 100.0, 1000.0])
 def test_gradients_of_marginals_are_exact_for_confident_scores(escape, single_root):
     """Words that prefer each other make the Laplacian singular to rounding."""
@@ -258,15 +249,6 @@ def test_vmap_over_nothing(name, shape):
     for run in (function, torch.func.grad(total), *second):
         wanted = torch.vmap(run)(torch.zeros((2, *shape[1:]), dtype=torch.float64)).shape[1:]
         assert torch.vmap(run)(scores).shape == (shape[0], *wanted)
-
-
-def test_vmap_over_no_trees_and_no_directions():
-    scores = check_scores(4, 4).detach()
-    trees = tensors.TreeDistribution(scores)
-    assert torch.vmap(trees.log_prob)(torch.zeros(0, 4, dtype=torch.int64)).shape == (0,)
-    pull_back = torch.func.vjp(tensors.arc_marginals, scores)[1]
-    (found,) = torch.vmap(pull_back)(torch.zeros(0, 4, 4, dtype=torch.float64))
-    assert found.shape == (0, 4, 4)
 
 
 @pytest.mark.parametrize("flag", [True, False])
@@ -539,28 +521,6 @@ def test_half_precision_is_rounded_once(name, dtype):
     (expected,) = torch.autograd.grad(wanted.sum(), wide)
     assert gradient.dtype == dtype
     assert torch.equal(gradient, expected.to(dtype))
-
-
-def test_divergence_of_half_precision_is_rounded_once():
-    narrow = [check_scores(4, 4, seed=seed).detach().bfloat16() for seed in (0, 1)]
-    narrow = [scores.requires_grad_() for scores in narrow]
-    wide = [scores.detach().double().requires_grad_() for scores in narrow]
-    found, wanted = tensors.kl_divergence(*narrow), tensors.kl_divergence(*wide)
-    assert torch.equal(found, wanted.bfloat16())
-    for own, expected in zip(
-        torch.autograd.grad(found, narrow), torch.autograd.grad(wanted, wide), strict=True
-    ):
-        assert torch.equal(own, expected.bfloat16())
-
-
-def test_autocast_needs_no_conversion():
-    rows = torch.randn(4, 8, generator=torch.Generator().manual_seed(0))
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        scores = rows @ rows.T
-        assert scores.dtype == torch.bfloat16
-        assert torch.equal(
-            tensors.log_partition(scores), tensors.log_partition(scores.double()).bfloat16()
-        )
 
 
 def test_numbers_beyond_a_dtype_are_refused():

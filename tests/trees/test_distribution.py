@@ -16,8 +16,6 @@ import pytest
 import reference
 import reference_probabilities as oracle
 from checks import assert_best, check_kbest, result_of
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from probability_cases import (
     CLOSED,
     ESCAPES,
@@ -27,7 +25,6 @@ from probability_cases import (
     assert_marginals,
     assert_near,
     below_best,
-    each_closed,
     entropy_tolerance,
     log_partition_tolerance,
     log_prob_tolerance,
@@ -43,11 +40,9 @@ from reference_sampling import tree_law
 from strategies import (
     DTYPES,
     FAMILIES,
-    PROPERTY,
     each_dtype,
     each_kind,
     each_root,
-    entry_matrices,
     finish,
     rng_for,
 )
@@ -436,12 +431,6 @@ def test_distribution_where_all_ways_out_of_a_pair_are_equally_bad(escape, singl
     assert P[1, 2] + P[2, 1] == pytest.approx(1, abs=1e-9)
 
 
-@settings(PROPERTY, max_examples=200)
-@given(entry_matrices(max_n=4), st.booleans(), st.booleans())
-def test_distribution_matches_enumeration_on_entries(scores, single_root, projective):
-    check_enumerated(scores, single_root, projective)
-
-
 # Against determinants
 
 
@@ -453,15 +442,6 @@ def test_distribution_matches_determinant(scale, n, single_root):
     for holes in (0.0, 0.7):
         scores = scaled(rng_for("determinant", n, scale), n, scale, holes=holes)
         check_by_determinant(scores, single_root)
-
-
-@pytest.mark.one_each("closed", "single_root")
-@each_root
-@each_closed
-@pytest.mark.parametrize(("n", "escape"), [(9, 800.0), (16, 50.0)])
-def test_distribution_matches_determinant_on_closed_cycles(n, escape, closed, single_root):
-    scores = CLOSED[closed](rng_for("determinant closed", closed, n), n, escape)
-    check_by_determinant(scores, single_root)
 
 
 # No word, one word, one tree, no tree

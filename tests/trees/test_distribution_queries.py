@@ -11,7 +11,6 @@ import pytest
 import reference_probabilities as oracle
 from checks import result_of
 from probability_cases import (
-    family_cases,
     finish,
     scaled,
     spread,
@@ -19,17 +18,12 @@ from probability_cases import (
     without_tree,
 )
 from reference import FloatArray
-from strategies import FAMILIES, each_root, pad_batch, rng_for
+from strategies import each_root, pad_batch, rng_for
 
 from spacy_rootmind import (
     NoTreeError,
     TreeDistribution,
-    arc_marginals,
-    decode,
     decode_kbest,
-    entropy,
-    log_partition,
-    sample_trees,
 )
 from spacy_rootmind.kernel import query_batch
 
@@ -126,63 +120,6 @@ def test_divergence_is_infinite_for_trees_whose_probability_underflows(below, si
     assert TreeDistribution(first).kl_divergence(own) == pytest.approx(0, abs=1e-12)
 
 
-@pytest.mark.one_each("family")
-@each_root
-@pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"forbidden"}))
-def test_divergence_of_equal_distributions_is_zero(family, single_root):
-    for scores in family_cases(family, np.float32, {0: 1, 1: 2, 3: 4, 12: 2}):
-        trees = TreeDistribution(scores, single_root=single_root)
-        # The same scores, in another layout and width, with a mask for what is forbidden.
-        possible = scores > -INF
-        wide = np.asfortranarray(np.where(possible, scores, np.float32(0)).astype(np.float64))
-        same = TreeDistribution(wide, allowed=possible, single_root=single_root)
-        try:
-            own = trees.entropy()
-        except ArithmeticError:
-            continue
-        assert trees.kl_divergence(trees) == trees.kl_divergence(same) == 0
-        assert trees.cross_entropy(same) == own
-
-
-@each_root
-def test_divergence_of_longer_sentences_is_the_mean_log_ratio(single_root):
-    rng = rng_for("longer")
-    options = {"single_root": single_root}
-    first, second = scaled(rng, 30, 2.0), scaled(rng, 30, 2.0)
-    own, other = TreeDistribution(first, **options), TreeDistribution(second, **options)
-    # log Z less the mean score, which is linear in the marginals.
-    inside = own.marginals > 0
-    mean = (own.marginals[inside] * second[inside]).sum()
-    got = own.cross_entropy(other)
-    assert got == pytest.approx(other.log_partition - mean, rel=1e-12)
-    assert own.kl_divergence(other) == pytest.approx(got - own.entropy(), rel=1e-12)
-
-
-@each_kinds
-def test_divergence_of_a_batch_is_that_of_its_sentences(kinds):
-    rng = rng_for("divergence batch")
-    firsts = [scaled(rng, i % 7, 3.0, holes=0.2) for i in range(24)]
-    seconds = [
-        np.where(rng.random(s.shape) < 0.97, scaled(rng, len(s) - 1, 2.0), -INF) for s in firsts
-    ]
-    pairs = [(a, b) for a, b in zip(firsts, seconds, strict=True) if has_tree(b, True)]
-    (first, lengths), (second, _) = (pad_batch([p[i] for p in pairs], np.nan) for i in (0, 1))
-    for num_threads in (1, 3):
-        own = TreeDistribution(
-            first, lengths=lengths, single_root=kinds[0], num_threads=num_threads
-        )
-        other = TreeDistribution(
-            second, lengths=lengths, single_root=kinds[1], num_threads=num_threads
-        )
-        mean, divergence = own.cross_entropy(other), own.kl_divergence(other)
-        assert mean.shape == divergence.shape == (len(pairs),)
-        for i, (a, b) in enumerate(pairs):
-            one = TreeDistribution(a, single_root=kinds[0])
-            two = TreeDistribution(b, single_root=kinds[1])
-            assert mean[i] == one.cross_entropy(two)
-            assert divergence[i] == one.kl_divergence(two)
-
-
 def test_divergence_refuses_other_sentences():
     batch = np.zeros((3, 5, 5))
     trees = TreeDistribution(batch, lengths=np.array([4, 3, 2]))
@@ -256,12 +193,6 @@ def test_single_root_log_prob_keeps_its_digits_next_to_large_constants(offset):
         right = oracle.single_root_log_prob(scores)
         got = TreeDistribution(scores + offset).single_root_log_prob
         assert_close(got, right, 1e-13, scores)
-
-
-def test_single_root_log_prob_counts_trees():
-    for n in (1, 2, 10, 100):
-        got = TreeDistribution(np.zeros((n + 1, n + 1))).single_root_log_prob
-        assert got == pytest.approx((n - 1) * np.log(n / (n + 1)), abs=1e-12)
 
 
 @each_root
@@ -345,22 +276,6 @@ def test_the_other_kind_of_tree_is_summed_over_once(calls):
     assert calls == [(True, False), (True, False)]
 
 
-@pytest.mark.parametrize("function", [log_partition, arc_marginals, entropy])
-def test_functions_eliminate_once(function, calls):
-    function(np.zeros((6, 6)))
-    assert calls == [(True, function is not log_partition)]
-
-
-@each_root
-def test_results_do_not_depend_on_the_order_of_queries(single_root):
-    for i, scores in enumerate(tame_batch("order of queries", 60, 9, np.float64)):
-        expected = ask_everything(TreeDistribution(scores, single_root=single_root))
-        trees = TreeDistribution(scores, single_root=single_root)
-        _ = (trees.log_partition, trees.entropy(), trees.single_root_log_prob)[i % 3]
-        for got, right in zip(ask_everything(trees), expected, strict=True):
-            assert got.tobytes() == right.tobytes()
-
-
 # The object
 
 
@@ -388,49 +303,6 @@ def test_copies_are_the_same_distribution(make):
         assert again.marginals.tobytes() == expected.tobytes()
     one = TreeDistribution(scores[3], lengths=int(lengths[3]))
     assert make(one).log_partition == one.log_partition
-
-
-def test_repr_describes_the_sentences():
-    batch = np.zeros((3, 5, 5))
-    assert repr(TreeDistribution(batch)) == (
-        "TreeDistribution(3 sentences of up to 4 words, single_root=True)"
-    )
-    assert repr(TreeDistribution(batch[0], lengths=1, single_root=False)) == (
-        "TreeDistribution(1 sentence of 1 word, single_root=False)"
-    )
-
-
-@each_root
-def test_mode_is_the_best_tree(single_root):
-    scores, lengths = pad_batch(tame_batch("mode", 20, 9, np.float32), np.nan)
-    allowed = rng_for("mode").random(scores.shape) < 0.9
-    allowed[:, :, 0] = True
-    allowed[:, :, 1] = True
-    options = {"allowed": allowed, "single_root": single_root}
-    trees = TreeDistribution(scores, lengths=lengths, **options)
-    try:
-        expected = decode(scores, lengths=lengths, **options)
-    except NoTreeError:
-        with pytest.raises(NoTreeError):
-            _ = trees.mode
-    else:
-        np.testing.assert_array_equal(trees.mode, expected)
-
-
-@each_root
-@pytest.mark.parametrize(
-    "options", [{}, {"replace": False}, {"method": "wilson", "max_steps": 999}]
-)
-def test_samples_are_those_of_sample_trees(options, single_root):
-    rng = rng_for("samples")
-    batch = np.stack([scaled(rng, 5, 1.0) for _ in range(4)])
-    for scores in (batch, batch[0]):
-        trees = TreeDistribution(scores, single_root=single_root)
-        heads, log_probs = trees.sample(7, seed=3, **options)
-        expected = sample_trees(scores, 7, seed=3, single_root=single_root, **options)
-        np.testing.assert_array_equal(heads, expected[0])
-        np.testing.assert_array_equal(log_probs, expected[1])
-        assert trees.log_prob(heads).tobytes() == log_probs.tobytes()
 
 
 def test_log_prob_takes_several_trees_of_each_sentence():

@@ -71,14 +71,6 @@ def test_sums_are_float64(dtype):
 # Scores and masks
 
 
-@each_call
-def test_narrow_scores_are_as_wide_ones(name):
-    scores, lengths = batch(name, np.float32)
-    narrow = CALLS[name](scores, lengths=lengths)
-    wide = CALLS[name](scores.astype(np.float64), lengths=lengths)
-    assert_same(narrow, [w.astype(n.dtype) for w, n in zip(wide, narrow, strict=True)])
-
-
 @pytest.mark.one_each("name")
 @each_call
 @each_dtype
@@ -93,14 +85,6 @@ def test_scores_may_have_any_layout(name, dtype):
             other = layout(scores)
             assert_same(CALLS[name](other, lengths=lengths, num_threads=num_threads), expected)
         assert_same(CALLS[name](layout(one)), alone)
-
-
-@each_call
-def test_the_axis_of_sentences_may_lie_anywhere(name):
-    scores = fixed_batch(5, 6, family="uniform")
-    inner = np.moveaxis(np.moveaxis(scores, 0, -1).copy(), -1, 0)
-    for other in (inner, scores[::-1], scores[::2], np.broadcast_to(scores[0], (4, 7, 7))):
-        assert_same(CALLS[name](other), CALLS[name](other.copy()))
 
 
 @pytest.mark.one_each("name")
@@ -142,17 +126,6 @@ def test_arcs_that_are_not_allowed_are_as_minus_infinity(name, dtype):
     n = int(lengths.max())
     own = np.s_[lengths.argmax(), : n + 1, : n + 1]
     assert_same(CALLS[name](soft[own], allowed=allowed[own]), CALLS[name](hard[own]))
-
-
-@each_call
-def test_masks_may_be_broadcast(name):
-    scores = fixed_batch(5, 6, family="uniform")
-    everything = np.broadcast_to(np.True_, scores.shape)
-    assert_same(CALLS[name](scores, allowed=everything), CALLS[name](scores))
-    allowed = np.eye(7, k=-1, dtype=bool) | (gold_heads(scores[0])[:, None] == np.arange(7))
-    hard = np.where(allowed, scores, -INF)
-    wide = np.broadcast_to(allowed, scores.shape)
-    assert_same(CALLS[name](scores, allowed=wide), CALLS[name](hard))
 
 
 # Calls
@@ -261,16 +234,6 @@ def test_a_sentence_without_a_tree_is_named(name):
     with pytest.raises(NoTreeError):
         CALLS[name](scores[0], allowed=np.zeros(scores[0].shape, dtype=bool))
     assert_same(CALLS[name](scores), expected)
-
-
-@each_call_over_trees
-def test_bad_scores_are_named_where_there_is_no_tree(name):
-    for bad in (NAN, INF):
-        scores = np.full((5, 5), -INF)
-        scores[4, 3] = bad
-        with pytest.raises(ValueError, match=r"dep 4, head 3") as error:
-            CALLS[name](scores)
-        assert not isinstance(error.value, NoTreeError)
 
 
 @each_call

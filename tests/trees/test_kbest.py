@@ -3,24 +3,18 @@
 Of few words, see the grid in test_distribution.py.
 """
 
-import itertools
-
 import numpy as np
 import pytest
 import reference
 from checks import check_kbest, check_structure
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from reference import FloatArray, IntArray
 from strategies import (
     DTYPES,
     FAMILIES,
     MASKS,
-    PROPERTY,
     each_dtype,
     each_family,
     each_root,
-    entry_matrices,
     planted_optimum,
     rng_for,
 )
@@ -39,17 +33,6 @@ NAN, INF = np.nan, np.inf
 def sorted_rows(trees: IntArray) -> list[list[int]]:
     """Return the trees as lists in lexicographic order."""
     return sorted(np.asarray(trees).tolist())
-
-
-# Against enumeration
-
-
-@settings(PROPERTY, max_examples=100)
-@given(entry_matrices(max_n=4), st.integers(1, 130), st.booleans())
-def test_decode_kbest_matches_enumeration_on_entries(scores, k, single_root):
-    check_kbest(
-        scores, k, reference.k_best_enumerated(scores, k, single_root), single_root=single_root
-    )
 
 
 # All trees
@@ -80,46 +63,6 @@ def test_decode_kbest_matches_partition(family, single_root):
         scores = FAMILIES[family](rng, n, dtype)
         expected = reference.k_best_partitioned(scores, k, single_root)
         check_kbest(scores, k, expected, family, single_root=single_root)
-
-
-@each_root
-@pytest.mark.parametrize(
-    "family", ["gaussian", "all_prefer_root", "nested_cycles", "forbidden_around_tree"]
-)
-def test_decode_kbest_matches_partition_at_fifteen(family, single_root):
-    scores = FAMILIES[family](rng_for("fifteen", family), 15, np.float64)
-    expected = reference.k_best_partitioned(scores, 30, single_root)
-    check_kbest(scores, 30, expected, single_root=single_root)
-
-
-@each_root
-def test_reference_partition_matches_enumeration(single_root):
-    for family in sorted(FAMILIES):
-        rng = rng_for("k best oracles", family, single_root)
-        for n, dtype in itertools.product((0, 1, 2, 3, 4, 5), DTYPES):
-            scores = FAMILIES[family](rng, n, dtype)
-            first = reference.k_best_enumerated(scores, 12, single_root)
-            second = reference.k_best_partitioned(scores, 12, single_root)
-            assert len(first) == len(second) == len({tuple(tree) for tree in second})
-            exact = reference.sums_are_exact(scores)
-            for right, tree in zip(first, second, strict=True):
-                assert reference.is_tree(tree, single_root)
-                allowed = 0.0 if exact else reference.tolerance(scores, right)
-                assert abs(reference.score_gap(scores, right, tree)) <= allowed
-
-
-# Against each other
-
-
-@pytest.mark.parametrize("family", ["gaussian", "trained_like", "integer_ties", "nested_cycles"])
-@pytest.mark.parametrize("n", [4, 7, 11])
-def test_decode_kbest_single_root_trees_are_those_among_all(family, n):
-    scores = FAMILIES[family](rng_for("filter", family, n), n, np.float32)
-    heads, totals = decode_kbest(scores, 400, single_root=False)
-    one = is_tree(heads, single_root=True)
-    assert one.sum() > 0
-    _, single = decode_kbest(scores, int(one.sum()))
-    assert single.tolist() == totals[one].tolist()
 
 
 # Near ties and finite masks

@@ -118,15 +118,6 @@ def test_only_arcs_between_words_are_labelled_each_once(fill):
     assert not asked[~allowed].any()
 
 
-def test_forbidden_arcs_are_not_labelled():
-    rng = rng_for("labelled", "forbidden")
-    weights, lengths = batch_of(rng, "forbidden_around_tree", [30] * 10)
-    labels = Labels(rng, [weights.shape], 5.0)
-    decode_labelled([weights], [lengths], labels)
-    assert labels.asked[0].sum() > lengths.sum()
-    assert not labels.asked[0][weights == -np.inf].any()
-
-
 @pytest.mark.parametrize(
     ("family", "spread", "most"), [("trained_like", 0.2, 1.1), ("gaussian", 0.3, 6.0)]
 )
@@ -163,14 +154,6 @@ def test_settled_sentences_are_left_alone(monkeypatch):
     assert decoded[:2] == [10, 10]
     assert len(decoded) > 3
     assert set(decoded[2:]) == {1}
-
-
-def test_given_log_weights_stay_as_they_are():
-    rng = rng_for("labelled", "given")
-    weights, lengths = batch_of(rng, "gaussian", [6, 4])
-    before = weights.copy()
-    decode_labelled([weights], [lengths], Labels(rng, [weights.shape], 1.0))
-    assert np.array_equal(weights, before, equal_nan=True)
 
 
 def test_labels_of_given_trees():
@@ -350,19 +333,6 @@ def test_labelled_samples_have_the_probability_of_tree_and_labels(unsure, parser
         assert [parse.deps for parse in other] == [parse.deps for parse in parses]
 
 
-def test_labelled_samples_without_replacement_are_distinct(unsure, parser):
-    assign(parser, alternatives=sample_without_replacement(k=40, seed=3, labelled=True))
-    doc, (_, again) = unsure(TEXT), unsure.pipe(["It rained.", TEXT])
-    for number, sentence in enumerate(doc.sents):
-        parses = sentence._.parses
-        assert len({(parse.heads.tobytes(), *parse.deps) for parse in parses}) == 40
-        for parse in parses[::8]:
-            expected = labelled_log_prob(parser, doc, number, parse)
-            assert parse.log_prob == pytest.approx(expected, abs=1e-4)
-        other = list(again.sents)[number]._.parses
-        assert [parse.deps for parse in other] == [parse.deps for parse in parses]
-
-
 def test_labelled_samples_without_replacement_by_config(unsure, parser):
     block = {
         "@misc": "spacy_rootmind.sample_without_replacement.v1",
@@ -398,12 +368,6 @@ def test_labelled_alternatives_are_saved_and_pickled(unsure, parser):
         for sentence in unsure(text).sents:
             [parse] = sentence._.parses
             assert parse.log_prob == pytest.approx(0, abs=1e-12)
-
-
-@pytest.mark.parametrize("make", [kbest, sample, sample_without_replacement])
-def test_labelled_must_be_true_or_false(make):
-    with pytest.raises(ValueError, match="expected `labelled` of alternatives as true or false"):
-        make(3, labelled="yes")
 
 
 def test_constraints_are_respected(unsure, parser):

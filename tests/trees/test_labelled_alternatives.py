@@ -8,7 +8,7 @@ from reference import clean, enumerate_trees
 from reference_sampling import assert_fits, order_law
 from strategies import FAMILIES, rng_for
 
-from spacy_rootmind import NoTreeError, decode_kbest, log_partition
+from spacy_rootmind import NoTreeError, log_partition
 from spacy_rootmind.trees.conventions import MISSING, ROOT_LABEL
 from spacy_rootmind.trees.labelled import decode_kbest_labelled
 from spacy_rootmind.trees.labelled_sampling import sample_labelled, sample_labelled_distinct
@@ -90,16 +90,6 @@ def test_few_arcs_are_labelled():
     assert labels.asked.sum() < 40 * 39 / 4
 
 
-def test_single_labels_leave_the_k_best_trees():
-    rng = rng_for("single labels")
-    weights = clean(rng.standard_normal((7, 7)))
-    heads, labels, scores = decode_kbest_labelled(weights, 20, Labels(rng, 6, 1, 1.0))
-    expected = decode_kbest(weights, 20)
-    np.testing.assert_array_equal(heads, expected[0])
-    np.testing.assert_allclose(scores, expected[1], rtol=0, atol=1e-12)
-    assert set(labels[:, 1:].ravel().tolist()) == {ROOT_LABEL, 1}
-
-
 def test_labels_without_any_probability_are_not_listed():
     rng = rng_for("impossible labels")
     weights = np.zeros((3, 3))
@@ -137,17 +127,6 @@ def test_labelled_samples_follow_the_distribution(spread):
     statistic = ((drawn - expected)[enough] ** 2 / expected[enough]).sum()
     # Six standard deviations above the mean of chi square.
     assert statistic < enough.sum() + 6 * np.sqrt(2 * enough.sum())
-
-
-def test_labelled_samples_depend_on_the_generator_alone():
-    rng = rng_for("labelled seeds")
-    weights = clean(rng.standard_normal((6, 6)))
-    labels = Labels(rng, 5, 4, 1.0)
-    first, second = (
-        sample_labelled(weights, 30, labels, np.random.default_rng(7)) for _ in range(2)
-    )
-    for one, other in zip(first, second, strict=True):
-        np.testing.assert_array_equal(one, other)
 
 
 class Law:

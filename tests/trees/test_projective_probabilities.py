@@ -1,8 +1,5 @@
 """Projective trees, beyond what test_distribution.py asks of trees of any kind."""
 
-import copy
-import pickle
-
 import numpy as np
 import pytest
 import reference
@@ -29,15 +26,6 @@ INF = np.inf
 
 
 # Probabilities
-
-
-@each_root
-@pytest.mark.parametrize("n", [1, 2, 7, 30, 90])
-def test_projective_trees_are_counted(n, single_root):
-    trees = TreeDistribution(np.zeros((n + 1, n + 1)), single_root=single_root, projective=True)
-    number = reference.count_projective_trees(n, single_root)
-    assert trees.log_partition == pytest.approx(np.log(float(number)), rel=1e-14)
-    assert trees.entropy() == pytest.approx(np.log(float(number)), rel=1e-13)
 
 
 @each_root
@@ -72,16 +60,6 @@ def test_projective_divergence_is_infinite_where_only_crossing_trees_are_forbidd
     assert own.kl_divergence(TreeDistribution(first, single_root=single_root)) > 0
     with pytest.raises(ValueError, match="distribution over all trees"):
         TreeDistribution(first, single_root=single_root).kl_divergence(own)
-
-
-def test_projective_distributions_are_copied_as_such():
-    scores = scaled(rng_for("projective copies"), 4, 1.0)
-    trees = TreeDistribution(scores, projective=True)
-    expected = "TreeDistribution(1 sentence of 4 words, single_root=True, projective=True)"
-    assert repr(trees) == expected
-    for make in (copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))):
-        assert repr(make(trees)) == expected
-        assert make(trees).log_partition == trees.log_partition
 
 
 # k best
@@ -147,15 +125,6 @@ def test_projective_samples_come_in_one_way():
         for replace in (True, False):
             with pytest.raises(ValueError, match="projective=True has a method of its own"):
                 sample_trees(scores, 2, projective=True, replace=replace, method=method)
-
-
-@each_root
-def test_projective_samples_of_no_words(single_root):
-    heads, log_probs = sample_trees(
-        np.full((1, 1), np.nan), 3, single_root=single_root, projective=True
-    )
-    assert heads.tolist() == [[-1]] * 3
-    assert log_probs.tolist() == [0] * 3
 
 
 # One call each

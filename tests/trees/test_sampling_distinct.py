@@ -10,8 +10,6 @@ from reference_sampling import (
     CASES,
     Law,
     assert_fits,
-    log_partition_by_determinant,
-    only_allowed,
     order_law,
     tree_law,
 )
@@ -20,7 +18,6 @@ from strategies import DTYPES, FAMILIES, each_dtype, each_root, pad_batch, rng_f
 from spacy_rootmind import (
     NoTreeError,
     TreeDistribution,
-    arc_marginals,
     is_projective,
     is_tree,
     sample_trees,
@@ -147,44 +144,6 @@ def test_distinct_trees_without_soft_masks_come_first(single_root):
 @each_root
 @each_kind
 @each_dtype
-@pytest.mark.parametrize("constant", [-1000.0, 0.0, 1000.0, -1e6, -745.2])
-def test_distinct_trees_of_equal_weights_are_all_drawn_once(
-    constant, dtype, projective, single_root
-):
-    """Weights of exp(−1000) each, which float64 cannot hold, are still uniform."""
-    for n in (1, 2, 3, 4):
-        scores = np.full((n + 1, n + 1), constant, dtype)
-        number = len(check_exhaustive(scores, single_root, projective, seed=n))
-        options = {"single_root": single_root, "projective": projective}
-        _, log_probs = sample_trees(scores, number, replace=False, seed=1, **options)
-        np.testing.assert_allclose(log_probs, -np.log(number), rtol=0, atol=1e-12)
-
-
-@each_root
-def test_distinct_trees_fewer_than_there_are(single_root):
-    scores = CASES["normal"](rng_for("fewer"), 3, np.float64)[0]
-    law = tree_law(scores, single_root)
-    for k in (1, 2, len(law) - 1, len(law), len(law) + 1, 10**5):
-        heads, log_probs = sample_trees(scores, k, replace=False, single_root=single_root, seed=k)
-        assert (heads.dtype, log_probs.dtype) == (np.int32, np.float64)
-        assert heads.shape == (min(k, len(law)), 4)
-        assert len(set(law.check(heads, log_probs).tolist())) == len(heads)
-
-
-@each_root
-@each_kind
-def test_distinct_trees_of_no_word_and_one_word(projective, single_root):
-    options = {"replace": False, "single_root": single_root, "projective": projective, "seed": 1}
-    for k in (1, 4):
-        heads, log_probs = sample_trees(np.full((1, 1), NAN), k, **options)
-        assert (heads.tolist(), log_probs.tolist()) == ([[-1]], [0.0])
-        heads, log_probs = sample_trees(np.full((2, 2), -700.0), k, **options)
-        assert (heads.tolist(), log_probs.tolist()) == ([[-1, 0]], [0.0])
-
-
-@each_root
-@each_kind
-@each_dtype
 def test_distinct_trees_of_a_batch_with_too_few(dtype, projective, single_root):
     """Rows beyond the last tree are −1 and −inf."""
     matrices = [CASES["normal"](rng_for("rows", n), n, dtype)[0] for n in (3, 0, 1, 4, 2, 0, 5, 1)]
@@ -202,16 +161,6 @@ def test_distinct_trees_of_a_batch_with_too_few(dtype, projective, single_root):
         assert (tree[:, len(matrix) :] == -1).all()
         assert (tree[number:] == -1).all()
         assert (log_prob[number:] == -INF).all()
-
-
-@each_root
-def test_distinct_trees_auto_means_ancestral(single_root):
-    scores = CASES["normal"](rng_for("same"), 5, np.float64)[0]
-    options = {"replace": False, "single_root": single_root, "seed": 3}
-    first = sample_trees(scores, 50, method="auto", **options)
-    second = sample_trees(scores, 50, method="ancestral", **options)
-    np.testing.assert_array_equal(first[0], second[0])
-    np.testing.assert_array_equal(first[1], second[1])
 
 
 @each_root
@@ -256,16 +205,6 @@ def test_distinct_trees_first_and_second_follow_their_law(case, projective, sing
         m = min(2, len(law))
         draw = drawing(scores, law, m, allowed=allowed, **kind)
         assert_fits(draw, order_law(law.log_probs, m).ravel(), size, (case, n, single_root))
-
-
-@each_root
-@each_kind
-@pytest.mark.parametrize("case", ["normal", "one_root"])
-def test_distinct_trees_first_follows_the_law_of_four_words(case, projective, single_root):
-    scores = CASES[case](rng_for("first", case), 4, np.float64)[0]
-    law = tree_law(scores, single_root, projective=projective)
-    draw = drawing(scores, law, 1, k=3, single_root=single_root, projective=projective)
-    assert_fits(draw, law.probabilities, 6000, ("first", case, single_root))
 
 
 @each_root
@@ -323,20 +262,6 @@ def test_distinct_trees_after_a_certain_one(confidence, projective, single_root)
 
 
 @each_root
-def test_distinct_trees_draws_are_independent_between_sentences(single_root):
-    scores = with_trees(3, 3, single_root, "independent")
-    law = tree_law(scores, single_root)
-    one = order_law(law.log_probs, 2).ravel()
-    draw_one = drawing(scores, law, 2, single_root=single_root)
-
-    def draw(size: int, seed: int) -> IntArray:
-        first, second = draw_one(2 * size, seed).reshape(size, 2).T
-        return first * len(one) + second
-
-    assert_fits(draw, np.outer(one, one).ravel(), 2500, ("independent", single_root))
-
-
-@each_root
 @each_kind
 @pytest.mark.parametrize("confidence", [0.0, 70.0, 3000.0])
 def test_what_remains_is_known_before_each_draw(confidence, projective, single_root):
@@ -356,23 +281,6 @@ def test_what_remains_is_known_before_each_draw(confidence, projective, single_r
 
 
 # Longer sentences
-
-
-@each_root
-@pytest.mark.parametrize("family", ["uniform", "trained_like", "multi_root", "gaussian"])
-def test_distinct_trees_of_thirty_words(family, single_root):
-    scores = FAMILIES[family](rng_for("thirty"), 30, np.float64)
-    if family == "gaussian":
-        scores /= np.nanstd(scores)
-    if family == "trained_like":
-        scores[1:] *= 2
-    heads, log_probs = sample_trees(scores, 100, replace=False, single_root=single_root, seed=1)
-    assert heads.shape == (100, 31)
-    assert len(np.unique(heads, axis=0)) == 100
-    log_z = log_partition_by_determinant(scores, single_root)
-    for tree, log_prob in zip(heads, log_probs, strict=True):
-        assert reference.is_tree(tree, single_root)
-        assert abs(reference.tree_score(scores, tree) - log_z - log_prob) < 1e-8
 
 
 @each_root
@@ -413,35 +321,6 @@ def test_distinct_trees_of_a_very_confident_long_sentence(projective, single_roo
         assert abs(reference.score_gap(scores, other, tree) - log_prob) < 1e-10
     # Hundreds apart, so that they come in order, but for ties.
     assert (np.diff(log_probs) < 40).all()
-
-
-@each_root
-def test_distinct_trees_respect_masks_in_a_longer_sentence(single_root):
-    for n in (8, 15):
-        scores, allowed = CASES["masked"](rng_for("long mask", n), n, np.float32)
-        inside = only_allowed(scores, allowed)
-        heads, log_probs = sample_trees(
-            scores, 60, allowed=allowed, replace=False, single_root=single_root, seed=1
-        )
-        assert len(np.unique(heads, axis=0)) == len(heads) == len(log_probs) == 60
-        for tree in heads:
-            assert reference.is_tree(tree, single_root)
-            assert reference.tree_score(inside, tree) > -INF
-
-
-@each_root
-def test_distinct_trees_first_has_the_marginals_of_a_longer_sentence(single_root):
-    size = 13
-    scores = CASES["normal"](rng_for("long marginals"), size - 1, np.float64)[0]
-    marginals = arc_marginals(scores, single_root=single_root)
-    batch = np.broadcast_to(scores, (5 * 1500, size, size))
-    heads, _ = sample_trees(batch, 2, replace=False, single_root=single_root, seed=1)
-    for word in range(1, size):
-
-        def draw(number: int, seed: int, word: int = word) -> IntArray:
-            return heads[:number, 0, word] if number == 1500 else heads[1500:, 0, word]
-
-        assert_fits(draw, marginals[word], 1500, ("marginals", word))
 
 
 def test_memory_goes_by_the_trees_there_are():
