@@ -65,10 +65,11 @@ _INTEGER_TYPES = (int, np.integer)
 
 def as_score_batch(scores: ScoreArray) -> ScoreArray:
     """Check dtype and shape, and view a single sentence as a batch of one."""
-    if not isinstance(scores, np.ndarray) or isinstance(scores, np.ma.MaskedArray):
-        raise TypeError(f"expected scores as a numpy array, received {type(scores).__name__}")
-    # Subclasses may keep to shapes of their own, as np.matrix does.
-    scores = np.asarray(scores)
+    if type(scores) is not np.ndarray:
+        if not isinstance(scores, np.ndarray) or isinstance(scores, np.ma.MaskedArray):
+            raise TypeError(f"expected scores as a numpy array, received {type(scores).__name__}")
+        # Subclasses may keep to shapes of their own, as np.matrix does.
+        scores = np.asarray(scores)
     if scores.dtype not in _SCORE_TYPES:
         raise TypeError(
             f"expected scores of dtype float32 or float64 in native byte order, received "
@@ -87,7 +88,7 @@ def as_lengths(
 ) -> NDArray[np.intp]:
     """Check lengths, or fill them in; a single sentence may have an int."""
     if lengths is None:
-        every = np.empty(n_sentences, dtype=np.intp)
+        every = np.empty(n_sentences, np.intp)
         every.fill(longest)
         return every
     if isinstance(lengths, np.ma.MaskedArray):
@@ -152,7 +153,9 @@ def as_num_threads(num_threads: int) -> int:
 
 def as_flag(name: str, flag: bool) -> bool:
     """Check what is either true or false: Python's or NumPy's bool."""
-    if not isinstance(flag, FLAG_TYPES):
+    if isinstance(flag, bool):
+        return flag
+    if not isinstance(flag, np.bool_):
         raise TypeError(f"expected {name} as True or False, received {flag!r}")
     return bool(flag)
 
@@ -165,7 +168,9 @@ def check_choice(name: str, choice: str, known: Iterable[str]) -> None:
 
 def as_count(name: str, count: int) -> int:
     """Check a whole number of at least 1."""
-    if isinstance(count, bool) or not isinstance(count, _INTEGER_TYPES):
+    if type(count) is not int and (
+        isinstance(count, bool) or not isinstance(count, _INTEGER_TYPES)
+    ):
         raise TypeError(f"expected {name} as an integer, received {type(count).__name__}")
     if count < 1:
         raise ValueError(f"expected {name} of at least 1, received {count}")

@@ -32,7 +32,7 @@ from spacy_rootmind.trees.conventions import (
     filled,
 )
 from spacy_rootmind.trees.errors import SUMS_OVERFLOW, NoTreeError
-from spacy_rootmind.trees.sentences import Sentences, as_sentences
+from spacy_rootmind.trees.sentences import Sentences
 
 
 class Algorithm(NamedTuple):
@@ -67,6 +67,7 @@ _TABLE = {
     "chu_liu_edmonds": Algorithm(ReductionDecoder, ("unconstrained", True), "many"),
 }
 ALGORITHMS = tuple(_TABLE)
+_PROJECTIVE = Algorithm(ProjectiveDecoder)
 
 __all__ = ["ALGORITHMS", "NoTreeError", "decode", "decode_kbest"]
 
@@ -169,16 +170,10 @@ def decode(
     >>> decode(scores, allowed=allowed).tolist()
     [-1, 2, 0]
     """
-    sentences = as_sentences(
-        scores,
-        lengths,
-        allowed=allowed,
-        single_root=single_root,
-        projective=projective,
-        num_threads=num_threads,
-    )
+    sentences = Sentences(scores, lengths, allowed, single_root, projective, num_threads)
     _check_algorithm(algorithm, sentences.single_root, sentences.projective, arcmax)
-    return sentences.shaped(find_best(sentences, algorithm, arcmax))
+    heads = find_best(sentences, algorithm, arcmax)
+    return heads[0] if sentences.is_one else heads
 
 
 def find_best(
@@ -186,10 +181,12 @@ def find_best(
 ) -> NDArray[np.int32]:
     """Find the best tree of each sentence, (B, N + 1), as `decode` does."""
     own = sentences
-    row = Algorithm(ProjectiveDecoder) if own.projective else _TABLE[algorithm]
+    decoder, arguments, _ = _PROJECTIVE if own.projective else _TABLE[algorithm]
     settings = own.longest, own.single_root, arcmax in (True, "before"), arcmax == "inside"
-    workers = [row.decoder(*settings, *row.arguments) for _ in range(own.workers)]
-    heads = np.empty(own.batch.shape[:2], dtype=np.int32)
+    workers = [decoder(*settings, *arguments)]
+    while len(workers) < own.workers:
+        workers.append(decoder(*settings, *arguments))
+    heads = np.empty(own.batch.shape[:2], np.int32)
     failed = decode_batch(own.batch, own.mask, own.lengths, heads, workers)
     if failed[0] != OK:
         own.raise_failure(failed, lost_digits=_LOST_DIGITS[algorithm.startswith("reweighting")])
@@ -251,9 +248,7 @@ def decode_kbest(
     >>> heads.tolist(), tree_scores.tolist()
     ([[-1, 0, 1], [-1, 2, 0]], [5.0, 4.0])
     """
-    sentences = as_sentences(
-        scores, lengths, allowed=allowed, single_root=single_root, projective=projective
-    )
+    sentences = Sentences(scores, lengths, allowed, single_root, projective)
     return find_kbest(sentences, as_count("k", k))
 
 

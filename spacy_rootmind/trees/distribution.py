@@ -27,7 +27,7 @@ from spacy_rootmind.trees.conventions import (
 from spacy_rootmind.trees.decoding import find_best, find_kbest
 from spacy_rootmind.trees.inference import Inference
 from spacy_rootmind.trees.sampling import Seed, sample_from
-from spacy_rootmind.trees.sentences import Float, as_sentences
+from spacy_rootmind.trees.sentences import Float, Sentences
 
 
 class TreeDistribution:
@@ -111,14 +111,7 @@ class TreeDistribution:
         projective: bool = False,
         num_threads: int = 1,
     ):
-        self.sentences = as_sentences(
-            scores,
-            lengths,
-            allowed=allowed,
-            single_root=single_root,
-            projective=projective,
-            num_threads=num_threads,
-        )
+        self.sentences = Sentences(scores, lengths, allowed, single_root, projective, num_threads)
         self.inference = Inference(self.sentences)
 
     @property

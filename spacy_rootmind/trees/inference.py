@@ -1,7 +1,6 @@
 """Inference over the trees of some sentences, by the kernel; each result is found once and kept."""
 
 import threading
-from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -15,7 +14,7 @@ from spacy_rootmind.trees.checks import form_trees
 from spacy_rootmind.trees.conventions import MISSING
 from spacy_rootmind.trees.decoding import find_best
 from spacy_rootmind.trees.errors import LOST_DIGITS, NoTreeError
-from spacy_rootmind.trees.sentences import Sentences, as_sentences
+from spacy_rootmind.trees.sentences import Sentences
 
 # Marginals above this are no rounding errors of 0.
 _SURELY_POSITIVE = 1e-6
@@ -297,8 +296,8 @@ class Inference:
         # The best tree by the number of its root arcs.
         points = np.zeros(self.sentences.batch.shape)
         points[:, :, 0] = 1.0
-        possible_points = replace(
-            self.sentences, batch=points, mask=possible.view(np.uint8), single_root=False
+        possible_points = self.sentences.changed(
+            batch=points, mask=possible.view(np.uint8), single_root=False
         )
         heads = find_best(possible_points)
         several: NDArray[np.bool_] = (heads == 0).sum(axis=1) > 1
@@ -306,7 +305,7 @@ class Inference:
 
     def _some_tree_has(self, arcs: NDArray[np.bool_], possible: NDArray[np.bool_]) -> bool:
         """Check whether one of a sentence's arcs is in some tree; decodes once per word."""
-        sentence = as_sentences(
+        sentence = Sentences(
             np.zeros(arcs.shape),
             single_root=self.sentences.single_root,
             projective=self.sentences.projective,
@@ -315,7 +314,7 @@ class Inference:
             only = possible[: len(arcs), : len(arcs)].copy()
             only[dep] = arcs[dep]
             try:
-                find_best(replace(sentence, mask=only[None].view(np.uint8)))
+                find_best(sentence.changed(mask=only[None].view(np.uint8)))
             except NoTreeError:
                 continue
             return True

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL, blocks_of_rows
 from spacy_rootmind.trees.labelled import ArcLabels, FindLogProbs, LabelledTrees
 from spacy_rootmind.trees.sampling import draw, sample_trees
-from spacy_rootmind.trees.sentences import as_sentences
+from spacy_rootmind.trees.sentences import Sentences
 
 # Drawn at first where labelled trees are drawn without replacement; then twice as many, and so on.
 _FIRST_TREES = 16
@@ -166,7 +166,7 @@ class _Race:
         self.queue: list[_Arrival] = []
         self.found: list[tuple[int, NDArray[np.int64]]] = []
         self.scores: list[float] = []
-        self._sentence = as_sentences(log_weights, projective=projective)
+        self._sentence = Sentences(log_weights, projective=projective)
         self._k = k
         self._labels = ArcLabels(len(log_weights) - 1, find_log_probs)
         self._generator = generator

@@ -6,7 +6,6 @@ spacy_rootmind.trees.conventions; a gold head of -1 is missing. A training frame
 gradient to its own: `scores.backward(gradient)` in torch, a custom VJP in JAX.
 """
 
-from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -27,7 +26,7 @@ from spacy_rootmind.trees.conventions import (
 from spacy_rootmind.trees.decoding import find_best
 from spacy_rootmind.trees.errors import NoTreeError, kind_of
 from spacy_rootmind.trees.inference import Inference
-from spacy_rootmind.trees.sentences import Sentences, as_sentences
+from spacy_rootmind.trees.sentences import Sentences
 
 __all__ = ["head_selection", "perceptron", "tree_crf", "tree_cross_entropy"]
 
@@ -96,14 +95,7 @@ def tree_crf(
     >>> loss.round(3), gradient[1:].round(3).tolist()
     (np.float64(0.313), [[-0.269, 0.0, 0.269], [0.269, -0.269, 0.0]])
     """
-    sentences = as_sentences(
-        scores,
-        lengths,
-        allowed=allowed,
-        single_root=single_root,
-        projective=projective,
-        num_threads=num_threads,
-    )
+    sentences = Sentences(scores, lengths, allowed, single_root, projective, num_threads)
     gold, complete = _as_gold(heads, sentences)
     trees = Inference(sentences)
     gradient = trees.marginals().copy()
@@ -175,14 +167,7 @@ def tree_cross_entropy(
     >>> np.isclose(loss, np.log(2)), np.abs(gradient).max().round(6)
     (np.True_, np.float64(0.0))
     """
-    sentences = as_sentences(
-        scores,
-        lengths,
-        allowed=allowed,
-        single_root=single_root,
-        projective=projective,
-        num_threads=num_threads,
-    )
+    sentences = Sentences(scores, lengths, allowed, single_root, projective, num_threads)
     if isinstance(marginals, np.ma.MaskedArray) or np.asarray(marginals).dtype.kind not in "fiub":
         raise TypeError(
             f"expected marginals as an array of numbers, received {type(marginals).__name__} of "
@@ -274,14 +259,7 @@ def perceptron(
         raise TypeError(f"expected margin as a number, received {type(margin).__name__}")
     if not 0.0 <= margin < np.inf:
         raise ValueError(f"expected a margin of at least 0, received {margin}")
-    sentences = as_sentences(
-        scores,
-        lengths,
-        allowed=allowed,
-        single_root=single_root,
-        projective=projective,
-        num_threads=num_threads,
-    )
+    sentences = Sentences(scores, lengths, allowed, single_root, projective, num_threads)
     gold, complete = _as_gold(heads, sentences)
     raised = _raise_by_margin(sentences, gold, margin)
     best = _find_best_raised(sentences, raised)
@@ -315,7 +293,7 @@ def _raise_by_margin(
 def _find_best_raised(sentences: Sentences, raised: NDArray[np.float64]) -> NDArray[np.int32]:
     """Find the best trees where arcs have been raised."""
     try:
-        return find_best(replace(sentences, batch=raised))
+        return find_best(sentences.changed(batch=raised))
     except ValueError:
         # This refuses scores that are wrong themselves.
         find_best(sentences)
@@ -383,7 +361,7 @@ def head_selection(
     >>> np.isclose(loss, np.log(2)), gradient.tolist()
     (np.True_, [[0.0, 0.0, 0.0], [0.5, 0.0, -0.5], [0.0, 0.0, 0.0]])
     """
-    sentences = as_sentences(scores, lengths, allowed=allowed)
+    sentences = Sentences(scores, lengths, allowed)
     gold, _ = _as_gold(heads, sentences)
     batch = sentences.batch
     possible = mark_arcs(sentences.lengths, batch.shape[1])
@@ -497,7 +475,7 @@ def _agreeing(
     if sentences.mask is not None:
         agreeing &= sentences.mask.view(np.bool_)
     rest = np.where(complete, 0, sentences.lengths)
-    return replace(sentences, mask=agreeing.view(np.uint8), lengths=rest)
+    return sentences.changed(mask=agreeing.view(np.uint8), lengths=rest)
 
 
 def _has_impossible_arc(sentences: Sentences, heads: NDArray[np.int64]) -> NDArray[np.bool_]:

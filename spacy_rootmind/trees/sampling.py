@@ -24,7 +24,7 @@ from spacy_rootmind.trees.conventions import (
     filled,
 )
 from spacy_rootmind.trees.errors import LOST_DIGITS
-from spacy_rootmind.trees.sentences import Sentences, as_sentences
+from spacy_rootmind.trees.sentences import Sentences
 
 __all__ = ["METHODS", "sample_trees"]
 
@@ -163,14 +163,7 @@ def sample_trees(
     >>> np.exp(log_probs).sum().round(6)
     np.float64(1.0)
     """
-    sentences = as_sentences(
-        scores,
-        lengths,
-        allowed=allowed,
-        single_root=single_root,
-        projective=projective,
-        num_threads=num_threads,
-    )
+    sentences = Sentences(scores, lengths, allowed, single_root, projective, num_threads)
     return sample_from(sentences, k, replace=replace, method=method, max_steps=max_steps, seed=seed)
 
 

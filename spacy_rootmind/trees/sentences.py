@@ -1,6 +1,6 @@
 """Sentences as all functions of scores take them: checked, and as a batch."""
 
-from dataclasses import dataclass
+from copy import copy
 from typing import Any, NoReturn
 
 import numpy as np
@@ -25,9 +25,10 @@ from spacy_rootmind.trees.errors import LOST_DIGITS, NoTreeError, kind_of
 Float = np.float64 | NDArray[np.float64]
 
 
-@dataclass(eq=False, slots=True)
 class Sentences:
-    """A batch of sentences, whose arguments have been checked. Nothing in it ever changes.
+    """A batch of sentences, made of the arguments that all functions of scores have in common.
+
+    The arguments are checked here, and nowhere else. Nothing in it ever changes.
 
     Attributes
     ----------
@@ -43,26 +44,50 @@ class Sentences:
         Whether the scores came without an axis of sentences.
     single_root, projective : bool
         Which trees are meant.
-    num_threads : int
+    workers : int
+        Number of threads that have something to do, 1 at least.
     """
 
-    batch: ScoreArray
-    mask: NDArray[np.uint8] | None
-    lengths: NDArray[np.intp]
-    longest: int
-    is_one: bool
-    single_root: bool
-    projective: bool
-    num_threads: int
+    __slots__ = (
+        "batch",
+        "is_one",
+        "lengths",
+        "longest",
+        "mask",
+        "projective",
+        "single_root",
+        "workers",
+    )
+
+    def __init__(
+        self,
+        scores: ScoreArray,
+        lengths: IntArray | int | None = None,
+        allowed: BoolArray | None = None,
+        single_root: bool = True,
+        projective: bool = False,
+        num_threads: int = 1,
+    ):
+        self.batch = batch = as_score_batch(scores)
+        self.mask = None if allowed is None else as_allowed_batch(allowed, scores)
+        self.is_one = scores.ndim == 2
+        n_sentences, width, _ = batch.shape
+        self.lengths = words = as_lengths(lengths, n_sentences, width - 1, single=self.is_one)
+        self.longest = width - 1 if lengths is None else int(words.max(initial=0))
+        self.single_root = as_flag("single_root", single_root)
+        self.projective = as_flag("projective", projective)
+        self.workers = min(as_num_threads(num_threads), n_sentences or 1)
+
+    def changed(self, **attributes: Any) -> "Sentences":
+        """Copy the record, with some attributes replaced."""
+        new = copy(self)
+        for name, value in attributes.items():
+            setattr(new, name, value)
+        return new
 
     def __len__(self) -> int:
         """Count the sentences."""
         return len(self.batch)
-
-    @property
-    def workers(self) -> int:
-        """Number of threads that have something to do, 1 at least."""
-        return min(self.num_threads, max(len(self), 1))
 
     @property
     def scores(self) -> ScoreArray:
@@ -178,30 +203,3 @@ class Sentences:
             f"sentence {sentence}: the score of dep {dep}, head {head} is {scores[dep, head]}; "
             f"expected a finite number, or -inf for a forbidden arc"
         )
-
-
-def as_sentences(
-    scores: ScoreArray,
-    lengths: IntArray | int | None = None,
-    *,
-    allowed: BoolArray | None = None,
-    single_root: bool = True,
-    projective: bool = False,
-    num_threads: int = 1,
-) -> Sentences:
-    """Check the arguments that the functions of scores have in common."""
-    batch = as_score_batch(scores)
-    mask = as_allowed_batch(allowed, scores)
-    is_one = scores.ndim == 2
-    words = as_lengths(lengths, len(batch), batch.shape[1] - 1, single=is_one)
-    longest = batch.shape[1] - 1 if lengths is None else int(words.max(initial=0))
-    return Sentences(
-        batch=batch,
-        mask=mask,
-        lengths=words,
-        longest=longest,
-        is_one=is_one,
-        single_root=as_flag("single_root", single_root),
-        projective=as_flag("projective", projective),
-        num_threads=as_num_threads(num_threads),
-    )

@@ -23,7 +23,7 @@ from spacy_rootmind import (
     sample_trees,
 )
 from spacy_rootmind.trees.sampling import draw
-from spacy_rootmind.trees.sentences import as_sentences
+from spacy_rootmind.trees.sentences import Sentences
 
 NAN, INF = np.nan, np.inf
 
@@ -270,7 +270,7 @@ def test_what_remains_is_known_before_each_draw(confidence, projective, single_r
         scores = rng_for("remaining", confidence, n).standard_normal((n + 1, n + 1))
         scores[np.arange(1, n + 1), np.arange(n)] += confidence
         law = tree_law(scores, single_root, projective=projective)
-        sentence = as_sentences(scores, single_root=single_root, projective=projective)
+        sentence = Sentences(scores, single_root=single_root, projective=projective)
         drawn = draw(sentence, len(law), replace=False, method="auto", steps=0, seed=1)
         assert drawn.found[0] == len(law)
         left = np.ones(len(law), dtype=bool)
