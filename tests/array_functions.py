@@ -85,7 +85,7 @@ def moments(scores, **options):
 
 
 def second_moments(scores, **options):
-    """The sum of the scores, and the gradients of its mean and of the entropy."""
+    """Covariance with the sum of scores; gradients of its mean and of the entropy."""
     trees = TreeDistribution(scores, **options)
     moments = trees.covariance(scores), trees.second_moment(scores)
     return *moments, trees.expectation_gradient(scores), trees.entropy_gradient()

@@ -129,7 +129,7 @@ def without_tree() -> dict[str, tuple[FloatArray, bool]]:
 def family_cases(
     family: str, dtype: type[np.floating], counts: dict[int, int], note: str = ""
 ) -> Iterator[FloatArray]:
-    """Yield `count` matrices of each number of words; the same ones in every test."""
+    """Yield `counts[n]` matrices of n words; the same ones in every test."""
     rng = rng_for("probabilities", family, dtype.__name__, note)
     for n, count in counts.items():
         for _ in range(count):
@@ -176,7 +176,7 @@ def may_fail(scores: FloatArray, right: Distribution) -> bool:
 def log_partition_tolerance(scores: FloatArray, right: Distribution) -> float:
     """Return what log Z may be off by: 1e-13, relative to it where it is above 1.
 
-    A log Z that is a small sum of large scores cannot be more exact than the scores.
+    As a small sum of large scores, log Z cannot be more exact than they are.
     """
     inside = reference.clean(scores)[1:]
     matter = right.marginals[1:] > 1e-20

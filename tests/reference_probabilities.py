@@ -23,7 +23,7 @@ NEGLIGIBLE = 300  # exp(-300) is beyond the 80 digits, however many trees there 
 
 @dataclass(frozen=True)
 class Distribution:
-    """Exact probabilities of the trees of one sentence.
+    """Exact sums over the trees of one sentence.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Distribution:
 
 
 def wide_context(digits: int) -> Context:
-    """Return a context of `digits` digits, and of exponents that do not run out."""
+    """Return a context of the given digits, and of exponents that do not run out."""
     return Context(prec=digits, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 

@@ -216,7 +216,7 @@ def check_law(scores: FloatArray, size: int, note: object, *, allowed=None, **op
 def order_law(log_probs: FloatArray, m: int) -> NDArray[np.float64]:
     """Return the law of the first m draws without replacement, of shape (T,) * m.
 
-    Each draw is from the remaining trees, normalized by its own sum: nothing is subtracted from 1.
+    Each draw is from the trees left, normalized by their sum: nothing is subtracted from 1.
     """
     law = np.zeros((len(log_probs),) * m)
     for drawn in itertools.permutations(range(len(log_probs)), m):

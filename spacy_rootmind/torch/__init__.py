@@ -1,8 +1,8 @@
 """Distributions over trees on torch tensors, with gradients (extra `[torch]`).
 
-Conventions are those of the array functions (`spacy_rootmind.trees.conventions`), as are the names
-of arguments. Tensors may be on any device: scores are copied to the CPU, computation
-is in float64, and results have the dtype and the device of the scores.
+Conventions and names of arguments are as for arrays (`spacy_rootmind.trees.conventions`).
+Tensors may be on any device: scores are copied to the CPU, computation is in float64, and results
+have the dtype and the device of the scores.
 """
 
 from spacy_rootmind.torch.distribution import (

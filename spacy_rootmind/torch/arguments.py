@@ -60,7 +60,7 @@ class Eliminations:
         return found
 
     def folded(self) -> Eliminations:
-        """Make room for the same sentences with more axes, those of torch.func.vmap."""
+        """Make room for the same sentences with the further axes of torch.func.vmap."""
         if self._folded is None:
             self._folded = Eliminations(self.single_root, self.num_threads, self.dtype)
         return self._folded
@@ -135,7 +135,7 @@ def check_scores(scores: Tensor) -> None:
 
 
 def check_allowed(allowed: Tensor | None, scores: Tensor) -> None:
-    """Check type, dtype and shape against those of the scores."""
+    """Check type, dtype and shape against the scores."""
     if allowed is None:
         return
     _check_type("allowed", allowed)

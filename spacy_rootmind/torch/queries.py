@@ -1,20 +1,19 @@
 """The kernel's results as functions that torch can differentiate.
 
 With L the log partition, its gradient is M, the arc marginals. The derivative of M in the direction
-of some values of arcs is their covariance with each arc, C, which the kernel finds as well. What C
-depends on cannot be differentiated further, except for the values.
+of some values of arcs is their covariance with each arc, C, which the kernel finds as well. C
+can be differentiated by the values alone.
 
 Each takes the `inputs` of a `TreeDistribution`, on the CPU, with one axis of sentences, and
 returns float64, which is rounded to the dtype of the scores at the end. `setup_context`, `jvp` and
 `vmap` are what torch.func needs.
 """
-# ruff: noqa: D102 - the methods are those of torch.autograd.Function
+# ruff: noqa: D102 - torch.autograd.Function documents the methods
 
 from __future__ import annotations  # the site has a stand-in for torch, without `|`
 
-import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -35,33 +34,27 @@ _THIRD_DERIVATIVE = (
 )
 
 
-def forward_mode(jvp: Callable[..., Any]) -> Callable[..., Any]:
+def refuse_nested_forward_mode() -> None:
     """Refuse forward mode inside forward mode, which torch would answer with wrong numbers.
 
     Torch runs the `jvp` of a function of one's own with forward mode off, for outer levels as well,
     and so takes derivatives of its result to be 0.
     """
-
-    @functools.wraps(jvp)
-    def checked(ctx: Any, *tangents: Any) -> Any:
-        # Torch has no public way to ask.
-        levels = functorch.get_interpreter_stack() or []
-        if sum(level.key() == functorch.TransformType.Jvp for level in levels) > 1:
-            raise NotImplementedError(
-                "expected at most one level of forward mode (jvp, jacfwd), received more: torch "
-                "cannot nest it for custom functions; use reverse mode for the other levels, as "
-                "torch.func.hessian does: jacfwd(jacrev(...))"
-            )
-        return jvp(ctx, *tangents)
-
-    return checked
+    # Torch has no public way to ask.
+    levels = functorch.get_interpreter_stack() or []
+    if sum(level.key() == functorch.TransformType.Jvp for level in levels) > 1:
+        raise NotImplementedError(
+            "expected at most one level of forward mode (jvp, jacfwd), received more: torch cannot "
+            "nest it for custom functions; use reverse mode for the other levels, as "
+            "torch.func.hessian does: jacfwd(jacrev(...))"
+        )
 
 
 def add_vmap(function: type[Function], *, has_items: bool = False) -> None:
     """Let torch.func.vmap add sentences to the batch.
 
     With `has_items`, arguments after the sentences have an axis of items behind that of sentences.
-    Where only these are mapped, they become more items of the same sentences.
+    If only these are mapped, they become more items of the same sentences.
     """
 
     def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[Tensor, int]:
@@ -136,7 +129,27 @@ class _Query(Function):
         ctx.save_for_forward(*tensors)
 
 
-class LogPartition(_Query):
+class _Number(_Query):
+    """A number per sentence, (B,), with its `gradient` by the scores, (B, N + 1, N + 1)."""
+
+    @staticmethod
+    def gradient(*inputs: Any) -> Tensor:
+        raise NotImplementedError
+
+    @classmethod
+    def backward(cls, ctx: Any, grad: Tensor) -> Any:
+        inputs, _ = _saved(ctx)
+        others = [None] * (len(ctx.needs_input_grad) - 1)
+        return grad[:, None, None] * cls.gradient(*inputs), *others
+
+    @classmethod
+    def jvp(cls, ctx: Any, tangent: Tensor, *_: None) -> Tensor:
+        refuse_nested_forward_mode()
+        inputs, _rest = _saved(ctx)
+        return _along(cls.gradient(*inputs), tangent)
+
+
+class LogPartition(_Number):
     """Log partition of each sentence, (B,); the last input tells whether marginals follow."""
 
     @staticmethod
@@ -149,15 +162,9 @@ class LogPartition(_Query):
         return _to_tensor(sentences, own.log_partition)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:
-        inputs, _ = _saved(ctx)
-        return grad[:, None, None] * Marginals.apply(*inputs), None, None, None, None
-
-    @staticmethod
-    @forward_mode
-    def jvp(ctx: Any, tangent: Tensor, *_: None) -> Tensor:
-        inputs, _rest = _saved(ctx)
-        return _along(Marginals.apply(*inputs), tangent)
+    def gradient(*inputs: Any) -> Tensor:
+        found: Tensor = Marginals.apply(*inputs)
+        return found
 
 
 class Marginals(_Query):
@@ -174,8 +181,8 @@ class Marginals(_Query):
         return Covariances.apply(*inputs, grad[:, None])[:, 0], None, None, None
 
     @staticmethod
-    @forward_mode
     def jvp(ctx: Any, tangent: Tensor, *_: None) -> Tensor:
+        refuse_nested_forward_mode()
         inputs, _rest = _saved(ctx)
         found: Tensor = Covariances.apply(*inputs, tangent[:, None])[:, 0]
         return found
@@ -206,7 +213,7 @@ class Covariances(_Query):
         raise NotImplementedError(_THIRD_DERIVATIVE)
 
 
-class Entropy(_Query):
+class Entropy(_Number):
     """Entropy of each sentence, (B,)."""
 
     @staticmethod
@@ -214,21 +221,10 @@ class Entropy(_Query):
         return _to_tensor(inputs, _over_arrays(inputs).entropy())
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:
-        inputs, _ = _saved(ctx)
-        return grad[:, None, None] * _entropy_gradient(inputs), None, None, None
-
-    @staticmethod
-    @forward_mode
-    def jvp(ctx: Any, tangent: Tensor, *_: None) -> Tensor:
-        inputs, _rest = _saved(ctx)
-        return _along(_entropy_gradient(inputs), tangent)
-
-
-def _entropy_gradient(inputs: tuple[Any, ...]) -> Tensor:
-    # Entropy = log Z - sum of P * scores: what remains is the derivative of P.
-    found: Tensor = -Covariances.apply(*inputs, inputs[0][:, None])[:, 0]
-    return found
+    def gradient(*inputs: Any) -> Tensor:
+        # Entropy = log Z - sum of P * scores: what remains is the derivative of P.
+        found: Tensor = -Covariances.apply(*inputs, inputs[0][:, None])[:, 0]
+        return found
 
 
 class Divergence(Function):
@@ -261,8 +257,8 @@ class Divergence(Function):
         return by_scores, *rest, by_others, *rest, None
 
     @staticmethod
-    @forward_mode
     def jvp(ctx: Any, *tangents: Any) -> Tensor:
+        refuse_nested_forward_mode()
         by_scores, by_others = _divergence_gradients(ctx, True, True)
         assert by_scores is not None
         assert by_others is not None
@@ -311,8 +307,8 @@ class LogProbs(_Query):
         return by_scores, None, None, None, None, None
 
     @staticmethod
-    @forward_mode
     def jvp(ctx: Any, tangent: Tensor, *_: Any) -> Tensor:
+        refuse_nested_forward_mode()
         inputs, (heads,) = _saved(ctx)
         by_dep = heads.long().clamp(min=0).transpose(1, 2)
         arcs = torch.where(_words(inputs)[:, :, None], tangent.double().gather(2, by_dep), 0.0)

@@ -1,6 +1,6 @@
 """Checks of given heads: score, tree or not, projective or not.
 
-Conventions are those of spacy_rootmind.trees.conventions.
+Conventions are in spacy_rootmind.trees.conventions.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
 """The best tree and the k best trees of a sentence.
 
-Conventions are those of spacy_rootmind.trees.conventions.
+Conventions are in spacy_rootmind.trees.conventions.
 """
 
 import sys
@@ -43,10 +43,10 @@ class Algorithm(NamedTuple):
     decoder : type
         A subclass of `spacy_rootmind.kernel.decode_batch.Decoder`.
     arguments : tuple
-        What it takes besides the arguments that all take.
+        Its arguments besides the common ones.
     roots : "one", "many" or "any"
-        Which values of `single_root` it is for. Those for one root run another algorithm inside,
-        and so take `arcmax="inside"`.
+        The values of `single_root` that it is for. Algorithms for one root run another algorithm
+        inside, and so take `arcmax="inside"`.
     """
 
     decoder: Callable[..., Decoder]
@@ -146,7 +146,7 @@ def decode(
     -----
     O(n^2) time and memory per sentence; a sentence that ArcMax settles costs one pass over its
     scores. O(n^3) time for "chu_liu_edmonds" and with `projective`; times the number of root
-    children of the best unconstrained tree for "preselection", times n for "naive". Where several
+    children of the best unconstrained tree for "preselection", times n for "naive". If several
     heads of a word are equally good at the greedy step, the lowest index is taken, so that the tree
     does not depend on batch, padding, threads or memory layout.
 
@@ -214,7 +214,7 @@ def decode_kbest(
     Returns
     -------
     heads : int32 array of shape (k', n + 1) or (B, k, N + 1)
-        Distinct trees. Where a sentence has fewer than k, k' < k, or the further rows of a batch
+        Distinct trees. If a sentence has fewer than k, k' < k, or the further rows of a batch
         are -1.
     tree_scores : float64 array of shape (k',) or (B, k)
         Their scores, as of `tree_score`; never increasing. -inf in rows without a tree. The result,
@@ -229,8 +229,8 @@ def decode_kbest(
 
     Notes
     -----
-    O(k n^2) time, O(k n + n^2) memory; with `projective`, O(n^3 + k n^2) time at most, and as much
-    memory as k derivations of each span that the trees have. Trees whose scores differ by no more
+    O(k n^2) time, O(k n + n^2) memory; with `projective`, O(n^3 + k n^2) time at most, and the
+    memory of k derivations of each span that the trees have. Trees whose scores differ by no more
     than rounding may come in either order, and which of several equally good trees is the last is
     not said. Rounding is that of float64 at the largest magnitude among the scores of a word: to
     require an arc, forbid the others (`allowed`) rather than give it a score of 1e17.

@@ -1,7 +1,7 @@
 """Distributions over the trees of a sentence: log partition, marginals, entropy, divergence.
 
 Scores are log-weights: the probability of a tree is the exponential of its score, divided by the
-sum over all trees. Conventions are those of spacy_rootmind.trees.conventions.
+sum over all trees. Conventions are in spacy_rootmind.trees.conventions.
 
 All results are exact to rounding, however confident the model: nothing is subtracted. The usual
 determinant of the Laplacian (Koo et al. 2007) loses all its digits once two words strongly prefer
@@ -379,7 +379,7 @@ class TreeDistribution:
         """Find the gradient of `expectation` with respect to the scores.
 
         It is also the covariance of each arc (1 in trees that have it, 0 in others) with the sum.
-        `values` and errors are those of `covariance`.
+        `values` and errors are as for `covariance`.
 
         Returns
         -------
@@ -505,7 +505,7 @@ class TreeDistribution:
     def __getstate__(self) -> dict[str, Any]:
         """Copy and pickle what the object was made of, without results."""
         own = self.sentences
-        return {"scores": own.scores, **own.arguments, "num_threads": own.num_threads}
+        return {"scores": own.scores, **own.arguments, "num_threads": own.workers}
 
     def __setstate__(self, given: dict[str, Any]) -> None:
         """Make the object again."""

@@ -99,7 +99,7 @@ def covariances(
     second: Functions,
     words: NDArray[np.intp],
 ) -> NDArray[np.float64]:
-    """Find covariances of functions, given those of the first with each arc.
+    """Find covariances of functions, given the covariances of the first with each arc.
 
     Shape (B, d, e), without d or e where there is only one function.
     """

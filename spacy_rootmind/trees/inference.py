@@ -325,7 +325,7 @@ class Inference:
     def _publish(
         self, kept: list[kernel.Summation] | None = None, **found: NDArray[np.float64] | None
     ) -> Results:
-        """Add complete results to those of all threads, unless they are there; returns all."""
+        """Add complete results for all threads, unless they are there; returns all results."""
         with self.lock:
             before = self._results
             new = {name: array for name, array in found.items() if getattr(before, name) is None}

@@ -45,7 +45,7 @@ class LabelledTrees(NamedTuple):
     labels : int array of shape (k', n + 1)
         Numbers of the words' labels: ROOT_LABEL for the root, MISSING at index 0.
     scores : float array of shape (k',)
-        Log-weights of the trees, or log probabilities; with those of their labels.
+        Log-weights or log probabilities of the trees together with their labels.
     """
 
     heads: NDArray[np.int32]
@@ -150,7 +150,7 @@ def label_trees(
     lengths: Sequence[NDArray[np.intp]],
     find_labels: FindLabels,
 ) -> list[NDArray[np.int32]]:
-    """Find the best labels of given trees; shapes are those of `decode_labelled`."""
+    """Find the best labels of given trees; shapes are as for `decode_labelled`."""
     labels = [_root_labels(*batch) for batch in zip(heads, lengths, strict=True)]
     places = [np.nonzero(trees > 0) for trees in heads]
     batch = np.repeat(np.arange(len(heads)), [len(sentence) for sentence, _ in places])

@@ -97,10 +97,10 @@ def sample_labelled_distinct(
     - The first to arrive in a set is independent of its time, and chosen in proportion to the
       rates. So a tree's first labelling has a label for each word by the label's probability.
     - As exponential times have no memory, the other labellings arrive later than the first by times
-      at their own rates, independent of each other. Those that agree with it up to some word and
-      have a certain other label there are such a set: it first arrives later by an exponential time
-      at its own rate, which is P(t) times the probabilities of these labels, with its words further
-      on labelled by probability, and so on.
+      at their own rates, independent of each other. The labellings that agree with it up to some
+      word and have a certain other label there are such a set: it first arrives later by an
+      exponential time at its own rate, which is P(t) times the probabilities of these labels, with
+      its words further on labelled by probability, and so on.
 
     Nothing is subtracted, and times are logs, so all of it holds for probabilities of any size. At
     most k trees are drawn. O(n L) for each result, with L labels; O(k n) memory.
@@ -147,8 +147,8 @@ class _Race:
     Attributes
     ----------
     queue : list of _Arrival
-        A heap of disjoint sets: all labelled trees that have not arrived, except for those of later
-        trees and those too late for the first k.
+        A heap of disjoint sets: all labelled trees that have not arrived, except for
+        labellings of later trees and trees too late for the first k.
     found : list of pairs
         The tree of each labelled tree that has arrived, and the columns of its words' labels.
     scores : list of float

@@ -1,7 +1,7 @@
 """Losses of arc scores against gold heads or a teacher, with their gradients.
 
 Each takes the scores of one sentence or of a batch, and returns a number for each sentence together
-with the gradient of their sum with respect to the scores. Conventions are those of
+with the gradient of their sum with respect to the scores. Conventions are in
 spacy_rootmind.trees.conventions; a gold head of -1 is missing. A training framework adds the
 gradient to its own: `scores.backward(gradient)` in torch, a custom VJP in JAX.
 """
@@ -45,7 +45,7 @@ def tree_crf(
 ) -> Loss:
     """Find the negative log probability of gold trees, and its gradient.
 
-    Where some heads of a sentence are missing, it is that of all trees that agree with the others:
+    If some heads of a sentence are missing, it is the one of all trees that agree with the others:
     log Z minus the log Z of those trees, without the cancellation that a subtraction would bring.
 
     Parameters
@@ -59,10 +59,10 @@ def tree_crf(
     Returns
     -------
     loss : float64, or float64 array of shape (B,)
-        Of each sentence, in nats, never negative. Where no head is known, 0.
+        Of each sentence, in nats, never negative. 0 if no head is known.
     gradient : array of the shape and dtype of `scores`
-        Of the sum of the losses: the arc marginals of all trees minus those of the trees that
-        agree. 0 where no arc can be.
+        Of the sum of the losses: the arc marginals of all trees minus the marginals of the trees
+        that agree. 0 where no arc can be.
 
     Raises
     ------
@@ -145,7 +145,7 @@ def tree_cross_entropy(
         where both are the same; inf where the teacher gives some probability to an arc that is
         forbidden here. If the teacher is certain of one tree, that of `tree_crf`.
     gradient : array of the shape and dtype of `scores`
-        Of the sum of the losses: the arc marginals of the scores minus those of the teacher.
+        Of the sum of the losses: the arc marginals of the scores minus the teacher's.
 
     Raises
     ------
@@ -212,7 +212,7 @@ def perceptron(
 
     A margin is added to the score of every arc that contradicts a gold head: the loss is 0 only
     where the gold tree beats all others by `margin` per wrong arc. Without one, this is the
-    perceptron's own rule: the gradient is 0 where the best tree is right. Where heads are missing,
+    perceptron's own rule: the gradient is 0 where the best tree is right. If heads are missing,
     the best tree that agrees with the others stands for the gold tree.
 
     Parameters
@@ -227,8 +227,8 @@ def perceptron(
     loss : float64, or float64 array of shape (B,)
         Of each sentence, in the unit of scores, never negative.
     gradient : array of the shape and dtype of `scores`
-        Of the sum of the losses: 1 for the arcs of the one tree, -1 for those of the other, 0 for
-        arcs of both.
+        Of the sum of the losses: 1 for the arcs of the best tree, -1 for arcs of the gold tree,
+        0 for arcs of both.
 
     Raises
     ------
@@ -239,7 +239,7 @@ def perceptron(
 
     Notes
     -----
-    O(n^2) per sentence, O(n^3) with `projective`. Where several trees are equally good, the loss
+    O(n^2) per sentence, O(n^3) with `projective`. If several trees are equally good, the loss
     has no gradient: this is one of its subgradients.
 
     References

@@ -35,7 +35,7 @@ def function_of(
         return query(make(*args, **kwargs))
 
     first, *rest = inspect.cleandoc(documented.__doc__).split("\n\n")
-    source = "Arguments, errors, cost and accuracy are those of `TreeDistribution`."
+    source = "Arguments, errors, cost and accuracy are as for `TreeDistribution`."
     function.__doc__ = "\n\n".join([first, source, *rest])
     function.__name__ = function.__qualname__ = name
     function.__module__ = make.__module__
@@ -78,7 +78,7 @@ def tree_log_prob(
     """Find the log probability of a given tree of each sentence.
 
     As `TreeDistribution.log_prob`, of one tree of each sentence alone, all of whose heads lie
-    inside it. Arguments, errors, cost and accuracy are those of `TreeDistribution`.
+    inside it. Arguments, errors, cost and accuracy are as for `TreeDistribution`.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Sampling of trees in proportion to the exponential of their score.
 
-Conventions are those of spacy_rootmind.trees.conventions.
+Conventions are in spacy_rootmind.trees.conventions.
 """
 
 import sys
@@ -84,7 +84,7 @@ def sample_trees(
         - "colbourn": the head of word after word in the order of the sentence, by rank-one updates
           of the inverse Laplacian. Raises ArithmeticError where its digits are lost: once
           probabilities do not add up to 1, or are negative, by more than 1e-7. That is rare: it
-          takes two words whose scores for each other are some 20 above those of their other heads
+          takes two words whose scores for each other are some 20 above the scores of other heads
           (8, if any number of roots is allowed and ROOT scores lower still).
         - "wilson": the root token from its exact marginal, then loop-erased random walks to it. In
           two words that strongly prefer each other a walk may be trapped for ever.
@@ -129,12 +129,12 @@ def sample_trees(
     Notes
     -----
     With `projective`: O(n^3) once per sentence, O(n^2) at most for each tree, and without
-    replacement as much memory for as long as the call lasts. Otherwise, once per
+    replacement the same amount of memory until the call ends. Otherwise, once per
     sentence: n^3 / 3 multiplications. Then for each tree: "wilson" takes the mean time of
     a walk to the root, about 2 n steps for scores that are not far apart, and without bound for
     those that are; "ancestral" O(n^2 log n) for the former and O(n^3) at most; "auto" no more than
     both together; "colbourn" O(n^3); a draw without replacement 2 n^3 / 3 multiplications, and
-    O(n^2) of memory for as long as the call lasts. Where float64 would underflow, "ancestral" and
+    O(n^2) of memory for as long as the call lasts. If float64 would underflow, "ancestral" and
     draws without replacement take some ten times as long.
 
     Draw order: tree after tree. A walk draws the root token first; then words in the order of the
@@ -142,7 +142,7 @@ def sample_trees(
     "colbourn" draws one number a word, in the order of the sentence, "ancestral" puts words in by
     that order. Projective trees draw a number for each outermost dependent and each border between
     what governs it and what it governs, with or without replacement. A number of a stream picks
-    from heads or words in ascending order. What a seed draws is kept from release to release.
+    from heads or words in ascending order. Releases keep the trees that a seed draws.
 
     References
     ----------

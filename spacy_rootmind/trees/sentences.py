@@ -43,7 +43,7 @@ class Sentences:
     is_one : bool
         Whether the scores came without an axis of sentences.
     single_root, projective : bool
-        Which trees are meant.
+        The kind of trees.
     workers : int
         Number of threads that have something to do, 1 at least.
     """

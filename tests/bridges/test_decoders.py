@@ -57,7 +57,7 @@ WRONG = {
     ),
     # No tree with one root is better than its lowest number, so it keeps one with two.
     "supar masks": ("supar", [[0, 0, 0], [1, 0, 1], [-1e32, -1e32, 0]], "two roots"),
-    # Sums in float32 that lose all digits but those of the mask.
+    # Sums in float32 that lose all digits except the mask's.
     "supar sums": ("supar", [[0, 0, 0], [0, 0, -1e9], [2, -1e9, 0]], "worse"),
     "diaparser": ("diaparser", [[0, 0, 0], [0, 0, -1e9], [3, -1e9, 0]], "worse"),
 }

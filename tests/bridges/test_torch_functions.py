@@ -127,6 +127,15 @@ def test_gradcheck(name, single_root):
 
 
 @ROOTS
+def test_gradcheck_of_divergence(single_root):
+    function = functools.partial(
+        tensors.kl_divergence, lengths=torch.tensor([3, 1]), single_root=single_root
+    )
+    inputs = check_scores(2, 4, 4), check_scores(2, 4, 4, seed=1)
+    assert torch.autograd.gradcheck(function, inputs, check_forward_ad=True)
+
+
+@ROOTS
 @pytest.mark.parametrize("escape", [1.0, 100.0, 1000.0])
 def test_gradients_of_marginals_are_exact_for_confident_scores(escape, single_root):
     """Words that prefer each other make the Laplacian singular to rounding."""
@@ -347,7 +356,7 @@ def test_second_derivatives_keep_to_the_graph_of_the_scores():
 
 
 def test_third_derivatives_are_refused():
-    """Of the log partition; second ones of what is a derivative of it."""
+    """Third derivatives of the log partition, and second ones of its own derivatives."""
     scores, others = check_scores(3, 3), check_scores(3, 3, seed=1)
     hessian = torch.func.hessian
     for call in (
@@ -510,7 +519,7 @@ def test_compiled_functions_break_the_graph():
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("name", ONE)
 def test_half_precision_is_rounded_once(name, dtype):
-    """Numbers and gradients are those of the same scores in float64, rounded."""
+    """Numbers and gradients equal the results of the same scores in float64, rounded."""
     narrow = check_scores(3, 5, 5).detach().to(dtype).requires_grad_()
     wide = narrow.detach().double().requires_grad_()
     function = functools.partial(getattr(tensors, name), lengths=torch.tensor([4, 3, 0]))

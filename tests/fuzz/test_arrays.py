@@ -418,7 +418,7 @@ def test_sample_trees(problem, k, method, replace, max_steps, seed):
         if not replace:
             possible = reference.enumerate_scores(sentence, problem.single_root) > -np.inf
             assert len({tree.tobytes() for tree in own[drawn]}) == drawn.sum() <= possible.sum()
-            # Of trees that are next to impossible, some are not drawn.
+            # Some trees that are next to impossible are not drawn.
             right = enumerated(sentence, problem.single_root)
             if not may_fail(sentence, right) and reference.spread_of(sentence) < MOST_BELOW / 2:
                 assert drawn.sum() == min(k, possible.sum()), problem
@@ -538,7 +538,7 @@ NEEDED = {
 
 
 def test_every_public_function_of_arrays_is_fuzzed():
-    """What is left out is no function of arrays."""
+    """The names left out are no functions of arrays."""
     assert {*spacy_rootmind.__all__} >= NO_ARRAYS
     # `decode_constrained` has a test file of its own; a Parse is made of heads.
     for name in NO_ARRAYS - {"NoTreeError", "Parse", "decode_constrained"}:

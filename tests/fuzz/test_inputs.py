@@ -1,6 +1,6 @@
 """Fuzzers of the command line's input: CoNLL-U, JSONL, text and Docs.
 
-Each record is parsed and written, or is a failure with its place and a reason. What is written can
+Each record is parsed and written, or is a failure with its place and a reason. The output can
 be read again, with the same words. `corpus` has input that once failed; put more there.
 """
 

@@ -1,6 +1,6 @@
 """`decode` by every algorithm and every setting of `arcmax`: same best score, same refusals.
 
-What it has in common with other functions of arrays is tested in test_inputs.py.
+Properties that all functions of arrays share are tested in test_inputs.py.
 """
 
 from functools import cache
@@ -206,13 +206,13 @@ def test_decode_algorithms_without_a_constant_resolve_near_ties(options):
     for dtype in DTYPES * 25:
         scores = FAMILIES["near_ties"](rng, 4, dtype)
         if "projective" in options:
-            # Sums of float64 numbers near 1000 are rounded; those of their differences are not.
+            # Sums of float64 numbers near 1000 are rounded; sums of their differences are not.
             scores -= np.nanmin(scores)
         heads, best = decode(scores, **options), best_tree(scores, options)
         assert_best(scores, heads, best, options["single_root"], exact=True)
 
 
-# What reweighting loses
+# Digits that reweighting loses
 
 
 def too_wide() -> FloatArray:
@@ -478,7 +478,7 @@ def test_decode_projective_may_exist_with_several_roots_only():
 
 @each_root
 def test_decode_projective_refuses_scores_whose_sums_overflow(single_root):
-    """Any two of them can be added, but not those of all words."""
+    """Any two of them can be added, but not all together."""
     scores = np.full((6, 6), np.finfo("d").max / 4)
     scores[:, 0] *= -1
     with pytest.raises(ArithmeticError, match="overflow"):

@@ -1,4 +1,4 @@
-"""What all functions of arrays take and refuse: scores, masks, lengths, heads, flags, counts."""
+"""Arguments of all functions of arrays: scores, masks, lengths, heads, flags, counts."""
 
 import re
 from inspect import Parameter, signature

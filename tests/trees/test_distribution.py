@@ -1,8 +1,8 @@
 """Queries about the trees of a sentence: families of scores × kinds of trees × queries × oracle.
 
 The oracle is enumeration in decimal arithmetic, and for more words the matrix-tree theorem. Object
-and functions, which are one line of it, agree to the last digit. What enumeration cannot show is in
-test_distribution_structure.py, what the object costs in test_distribution_queries.py.
+and functions, which are one line of it, agree to the last digit. Properties beyond
+enumeration are in test_distribution_structure.py, costs in test_distribution_queries.py.
 """
 
 import itertools
@@ -152,7 +152,7 @@ def check_entropy(case: Case) -> None:
 
 
 def check_log_probs(case: Case, trees: IntArray | None = None) -> None:
-    """Of trees one by one and all together: the best, and a few others."""
+    """Log probabilities of trees one by one and all together: the best, and a few others."""
     if trees is None:
         n = len(case.scores) - 1
         every = reference.enumerate_trees(n, case.kind["single_root"])

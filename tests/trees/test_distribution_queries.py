@@ -1,4 +1,4 @@
-"""What `TreeDistribution` offers beyond the functions, and what it costs: divergences,
+"""Queries of `TreeDistribution` beyond the functions, and their cost: divergences,
 expectations, the probability of a single root, and one elimination for all."""
 
 import copy

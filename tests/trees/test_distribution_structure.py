@@ -1,4 +1,4 @@
-"""What holds of log partition, marginals, entropy and log probabilities by themselves.
+"""Laws of log partition, marginals, entropy and log probabilities.
 
 Closed forms, bounds, invariances, and what each is made of. The functions stand for the properties
 of `TreeDistribution` here: test_distribution.py shows that they agree.

@@ -35,13 +35,13 @@ QUERIES = {
     "second_moment": lambda trees: trees.second_moment(of(OTHER, trees)),
     "entropy_gradient": lambda trees: trees.entropy_gradient(),
 }
-# Those that keep what they find.
+# Queries whose results are kept.
 KEEPERS = ("log_partition", "marginals", "entropy", "single_root_log_prob")
 SIZES = {"one": SCORES[0], "batch": SCORES}
 
 
 def of(batch, trees):
-    """What belongs to the sentences of a distribution."""
+    """Drop the axis of sentences as the distribution does."""
     return batch[0] if trees.sentences.is_one else batch
 
 
@@ -98,7 +98,7 @@ class Interleaving:
             return None
         if event == "line":
             lock = self.trees.inference.lock
-            # Where this thread holds the lock, the other one cannot go on.
+            # While this thread holds the lock, the other one cannot go on.
             if self.steps == self.step and not lock._is_owned():
                 self.let_other_end()
             self.steps += 1
@@ -143,7 +143,7 @@ def test_every_query_is_right_while_another_thread_asks(asked, meanwhile, size, 
             one = Interleaving(scores, asked, meanwhile, step, begun)
             pausing[:] = [one]
             assert one.run() == expected, (step, begun)
-            # What is kept is right as well.
+            # The kept result is right as well.
             for name in KEEPERS:
                 assert numbers(QUERIES[name](one.trees)) == kept[name], (name, step, begun)
             step, steps = step + 1, one.steps

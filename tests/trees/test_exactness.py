@@ -1,6 +1,6 @@
 """The best score against all trees, on very many small random matrices of every family.
 
-Where float64 adds the scores of a matrix without rounding, the tree must be exactly the best.
+If float64 adds the scores of a matrix without rounding, the tree must be exactly the best.
 Elsewhere a difference between two sums that might be more than rounding is computed again, rounded
 once. Finite masks count as −inf where a tree does without them: they may cost the other scores no
 digit.

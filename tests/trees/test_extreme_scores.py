@@ -26,7 +26,7 @@ each_levels = pytest.mark.parametrize("levels", range(len(LEVELS)))
 
 
 class Exact:
-    """A distribution by enumeration, in exact arithmetic but for exponentials."""
+    """A distribution by enumeration, in exact arithmetic except for exponentials."""
 
     def __init__(self, scores, single_root, projective):
         find = oracle.enumerated_projective if projective else oracle.enumerated
@@ -176,7 +176,7 @@ def test_a_divergence_of_which_a_difference_overflows():
 
 @pytest.mark.parametrize("projective", [True, False])
 def test_trees_whose_root_scores_are_too_low_are_not_missing(projective):
-    """All root scores, or those of all words that can be the root token."""
+    """All root scores, or the scores of words that can be the root token."""
     low = np.full((3, 3), 1e308)
     low[:, 0] = -1e308
     trapped = np.array([[0, 0, 0, 0], [5, 0, -INF, 5], [-1e308, -INF, 0, 1e308], [-1e308] * 4])

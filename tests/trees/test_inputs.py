@@ -1,4 +1,4 @@
-"""What functions of arrays do not depend on, what they leave alone, and which scores they refuse.
+"""Results depend on no padding, layout or call before; inputs stay; wrong scores are refused.
 
 That they do not depend on the batch is tested in test_same_input.py.
 """
@@ -144,7 +144,7 @@ def test_inputs_are_left_alone_and_results_are_new(name):
     CALLS[name](scores[::-1].copy(), lengths=lengths[::-1])
     assert_same(first, kept)
     for one in first:
-        # What a distribution keeps is read-only.
+        # Arrays that a distribution keeps are read-only.
         assert one.flags.writeable or "first" in name
         if one.flags.writeable:
             one[...] = 7

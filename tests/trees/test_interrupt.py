@@ -11,7 +11,7 @@ import pytest
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs signals from outside")
 
-# What takes many seconds: an expression that makes `x`, and the call.
+# Calls of many seconds: an expression that makes `x`, and the call.
 TRAP = "trap(40)"
 CALLS = {
     "decode": ("normal(12000)", "[decode(x) for _ in range(99)]"),

@@ -1,6 +1,6 @@
 """`decode_kbest` of more words, against Lawler's partition and its own structure.
 
-Of few words, see the grid in test_distribution.py.
+For few words, see the grid in test_distribution.py.
 """
 
 import numpy as np
@@ -142,7 +142,7 @@ def check_neighbours(
 ) -> None:
     """Assert that the first is best, and that trees one arc away from the first ten are listed.
 
-    Those that are no better than the last need not be.
+    Trees that are no better than the last need not be.
     """
     best = decode(scores, single_root=single_root)
     gap = abs(reference.score_gap(scores, best, heads[0]))
@@ -213,7 +213,7 @@ def test_k_best_of_a_distribution_have_their_log_probabilities(single_root, proj
         np.testing.assert_array_equal(log_probs[i, :count], one.log_prob(alone.heads))
         if count < 20:
             assert np.exp(log_probs[i, :count]).sum() == pytest.approx(1, rel=1e-13)
-    # Rows without a tree are no error. Those of no words are the empty tree.
+    # Rows without a tree are no error. Rows of no words are the empty tree.
     again = trees.log_prob(heads)
     np.testing.assert_array_equal(again[lengths > 0], log_probs[lengths > 0])
     assert (again[lengths == 0] == 0).all()

@@ -26,7 +26,7 @@ TEXT = "The cat  saw a dog that slept.\nShe said that it rained."
 
 
 class Labels:
-    """Labels of all arcs of some batches, known from the start, that counts what is asked for."""
+    """Labels of all arcs of some batches, known from the start, that counts the queries."""
 
     def __init__(self, rng, shapes, spread):
         self.labels = [rng.integers(1, 41, shape) for shape in shapes]
@@ -197,7 +197,7 @@ def parser(unsure):
 
 
 def joint_weights(parser, doc):
-    """Of each sentence, log-weights of all arcs with their best labels, and these labels."""
+    """Log-weights of each sentence's arcs with their best labels, and these labels."""
     trees = parser.model.predict(ParserInput([doc], [sentences_of(doc)])).trees
     found = {}
     for bucket, arcs in zip(trees.layout.buckets, trees.arcs, strict=True):

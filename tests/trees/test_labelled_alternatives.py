@@ -15,7 +15,7 @@ from spacy_rootmind.trees.labelled_sampling import sample_labelled, sample_label
 
 
 class Labels:
-    """Label distributions of all arcs of a sentence, that remembers what is asked for."""
+    """Label distributions of all arcs of a sentence, that remembers the queries."""
 
     def __init__(self, rng, n, n_labels, spread):
         scores = spread * rng.standard_normal((n + 1, n + 1, n_labels))

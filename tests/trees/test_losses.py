@@ -217,7 +217,7 @@ def loss_of_part(every, part):
 @pytest.mark.parametrize("projective", [True, False])
 @pytest.mark.parametrize("constant", [0.0, 1e6, 1e12, 1e15])
 def test_losses_with_missing_heads_do_not_cancel(constant, projective, single_root):
-    """In exact arithmetic but for exponentials. The rarest gold heads as well, and the best."""
+    """In exact arithmetic except for exponentials. The rarest gold heads as well, and the best."""
     kind = {"single_root": single_root, "projective": projective}
     for rng, scores in large_cases("crf", constant, single_root):
         every = exact_law(scores, **kind)

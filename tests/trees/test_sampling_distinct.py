@@ -18,6 +18,7 @@ from strategies import DTYPES, FAMILIES, each_dtype, each_root, pad_batch, rng_f
 from spacy_rootmind import (
     NoTreeError,
     TreeDistribution,
+    arc_marginals,
     is_projective,
     is_tree,
     sample_trees,
@@ -56,7 +57,7 @@ def check_exhaustive(
 
 
 def drawing(scores: FloatArray, law: Law, m: int, k: int | None = None, **options: object):
-    """Return a function that draws the first m of k trees so many times; cells as `order_law`."""
+    """Return a function that draws the first m of k trees `size` times; cells as `order_law`."""
 
     def draw(size: int, seed: int) -> IntArray:
         batch = np.broadcast_to(scores, (size, *scores.shape))
@@ -79,7 +80,7 @@ def scaled(scale: float, scores: FloatArray) -> FloatArray:
 
 
 def with_trees(number: int, n: int, single_root: bool, *note: object) -> FloatArray:
-    """Return normal scores with so many arcs forbidden that `number` trees are left."""
+    """Return normal scores whose forbidden arcs leave `number` trees."""
     for trial in range(10_000):
         rng = rng_for("with trees", number, n, single_root, note, trial)
         scores = rng.standard_normal((n + 1, n + 1))
@@ -177,7 +178,7 @@ def test_distinct_trees_only_one_tree(extra, projective, single_root):
 
 @each_root
 def test_crossing_trees_do_not_count(single_root):
-    """Where a mask leaves one projective tree and crossing ones, there is one."""
+    """A mask may leave one projective tree and crossing ones."""
     scores = np.full((5, 5), -INF)
     scores[1:, 0] = [-INF, 0, -INF, -INF]
     scores[1, 2] = scores[3, [2, 1]] = scores[4, [3, 2]] = 0
@@ -208,6 +209,24 @@ def test_distinct_trees_first_and_second_follow_their_law(case, projective, sing
 
 
 @each_root
+def test_distinct_trees_first_has_the_marginals_of_a_longer_sentence(single_root):
+    """By either name of the only method, which draw the same."""
+    size, draws = 13, 1500
+    scores = CASES["normal"](rng_for("long marginals"), size - 1, np.float64)[0]
+    batch = np.broadcast_to(scores, (5 * draws, size, size))
+    options = {"replace": False, "single_root": single_root, "seed": 1}
+    heads, _ = sample_trees(batch, 2, **options)
+    again, _ = sample_trees(batch, 2, method="ancestral", **options)
+    np.testing.assert_array_equal(again, heads)
+    for word, expected in enumerate(arc_marginals(scores, single_root=single_root)[1:], start=1):
+
+        def draw(number: int, seed: int, word: int = word) -> IntArray:
+            return heads[:number, 0, word] if number == draws else heads[draws:, 0, word]
+
+        assert_fits(draw, expected, draws, ("marginals", word))
+
+
+@each_root
 @pytest.mark.parametrize(("number", "n"), [(2, 3), (3, 3), (4, 3), (4, 4)])
 def test_distinct_trees_whole_order_follows_its_law(number, n, single_root):
     scores = with_trees(number, n, single_root)
@@ -220,7 +239,7 @@ def test_distinct_trees_whole_order_follows_its_law(number, n, single_root):
 @each_root
 @pytest.mark.parametrize("scale", [100.0, 1000.0, 5000.0])
 def test_distinct_trees_order_at_large_scales(scale, single_root):
-    """Trees tie, but for a little, in groups far apart; each group has its turn."""
+    """Trees nearly tie in groups far apart; each group has its turn."""
     rng = rng_for("order scale", scale)
     scores = scale * rng.integers(-1, 2, size=(4, 4)).astype(float)
     scores += 0.5 * rng.standard_normal(scores.shape)
@@ -296,7 +315,7 @@ def test_distinct_projective_trees_of_sixty_words(scale, single_root):
     assert trees.log_prob(heads).tolist() == log_probs.tolist()
     again = trees.sample(20, replace=False, seed=3)
     np.testing.assert_array_equal(again[0], heads[:20])
-    # The choices are those of draws with replacement, from the same numbers.
+    # Draws with replacement choose the same from the same numbers.
     first, _ = trees.sample(1, seed=3)
     np.testing.assert_array_equal(first, heads[:1])
 
@@ -319,12 +338,12 @@ def test_distinct_trees_of_a_very_confident_long_sentence(projective, single_roo
     for other, log_prob in zip(heads, log_probs, strict=True):
         assert reference.is_tree(other, single_root)
         assert abs(reference.score_gap(scores, other, tree) - log_prob) < 1e-10
-    # Hundreds apart, so that they come in order, but for ties.
+    # Hundreds apart, so that they come in order, except for ties.
     assert (np.diff(log_probs) < 40).all()
 
 
 def test_memory_goes_by_the_trees_there_are():
-    """A billion trees are asked for where a mask leaves two."""
+    """A billion trees are wanted, and a mask leaves two."""
     n = 20
     allowed = np.eye(n + 1, k=-1, dtype=bool)
     allowed[2, 0] = allowed[1, 2] = True

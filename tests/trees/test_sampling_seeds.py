@@ -206,7 +206,7 @@ def test_threads_do_not_change_the_trees_of_hard_sentences(replace, method):
 
 @each_replace
 def test_one_generator_in_many_threads_at_once(replace):
-    """Which thread gets which streams is not said, but all trees are right."""
+    """Threads share streams in no fixed order, but all trees are right."""
     scores = matrix(4)
     law = tree_law(scores)
     rng = np.random.default_rng(1)
@@ -247,7 +247,7 @@ N = 6
 DEP, HEAD = np.indices((N + 1, N + 1))
 QUARTERS = ((7 * DEP + 5 * HEAD * HEAD + DEP * HEAD) % 11) / 4.0
 
-# What the release that first had each method drew; seeds in papers and reports rely on it.
+# Trees that the first release of each method drew; seeds in papers and reports rely on them.
 DRAWN = {
     "auto": [[6, 6, 0, 5, 3, 5], [2, 3, 0, 6, 6, 2], [6, 3, 0, 3, 2, 4], [6, 1, 1, 3, 2, 0]],
     "ancestral": [[5, 4, 6, 3, 2, 0], [0, 3, 1, 1, 2, 5], [5, 3, 0, 5, 2, 2], [4, 4, 2, 0, 2, 5]],
