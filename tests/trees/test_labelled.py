@@ -180,7 +180,7 @@ def unsure(request, quickstart_docs):
     model = {**SMALL_MODEL, "null_label": request.param}
     nlp = make_nlp(model=model, decode="labelled_tree", temperature=6.0)
     nlp.add_pipe("sentencizer", first=True)
-    train(nlp, gold_examples(quickstart_docs[:20], nlp), steps=15)
+    train(nlp, gold_examples(quickstart_docs[:20], nlp), steps=10)
     nlp.get_pipe("root_mst").cfg["label_temperature"] = 0.5
     return nlp
 
