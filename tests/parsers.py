@@ -11,7 +11,7 @@ from spacy.training import Example
 from spacy.training.converters import conllu_to_docs
 from spacy.util import fix_random_seed
 
-from spacy_rootmind.network.label_scores import ChosenArcs, begin_label_scores
+from spacy_rootmind.network.label_scorer import ChosenArcs, begin_label_scores
 
 SMALL_MODEL = {
     "@architectures": "spacy_rootmind.BiaffineParser.v1",

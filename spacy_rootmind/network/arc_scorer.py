@@ -7,7 +7,7 @@ from thinc.api import Maxout, Model, uniform_init
 from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network import distance
 from spacy_rootmind.network.dropout import RATE, sentence_dropout
-from spacy_rootmind.network.layout import DeviceBucket, Layout
+from spacy_rootmind.network.layout import Bucket, Layout
 from spacy_rootmind.network.types import Floats2d, Floats3d
 
 InT = tuple[Floats2d, Layout]
@@ -86,14 +86,13 @@ def forward(
     def backprop(d_scores: OutT) -> Floats2d:
         dDW, dH = ops.xp.zeros_like(DW), ops.xp.zeros_like(H)
         dD_near, dH_near = ops.xp.zeros_like(D_near), ops.xp.zeros_like(H_near)
-        all_ranges = layout.on_device.sum_ranges
-        for bucket, ranges, dS in zip(buckets, all_ranges, d_scores, strict=True):
+        for bucket, ranges, dS in zip(buckets, layout.sum_ranges, d_scores, strict=True):
             # Entries that forward leaves arbitrary get no gradient.
             dS = dS * bucket.allowed
             bucket.add_unpadded(dS @ bucket.pad(H), dDW)
             bucket.add_unpadded(dS.transpose((0, 2, 1)) @ bucket.pad(DW), dH)
-            by_dep = distance.collect(dS, ranges.over_heads, over_heads=True)
-            by_head = distance.collect(dS, ranges.over_deps, over_heads=False)
+            by_dep = distance.collect(dS, ranges[0], over_heads=True)
+            by_head = distance.collect(dS, ranges[1], over_heads=False)
             bucket.add_unpadded(by_dep, dD_near)
             bucket.add_unpadded(by_head, dH_near)
         model.inc_grad("W", ops.gemm(D, dDW, trans1=True))
@@ -108,11 +107,11 @@ def forward(
 
 
 def _score_bucket(
-    bucket: DeviceBucket, DW: Floats2d, H: Floats2d, D_near: Floats2d, H_near: Floats2d
+    bucket: Bucket, DW: Floats2d, H: Floats2d, D_near: Floats2d, H_near: Floats2d
 ) -> Floats3d:
     scores = bucket.pad(DW) @ bucket.pad(H).transpose((0, 2, 1))
     if bucket.is_compiled:
-        kernel.add_distances(scores, D_near, H_near, bucket.padded_rows, bucket.distances)
+        kernel.add_distances(scores, D_near, H_near, bucket.rows, bucket.distances)
     else:
         scores += distance.spread(bucket.pad(D_near), bucket.distances, over_heads=True)
         scores += distance.spread(bucket.pad(H_near), bucket.distances, over_heads=False)

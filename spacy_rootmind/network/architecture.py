@@ -1,8 +1,8 @@
 """The parser's network, registered as `spacy_rootmind.BiaffineParser.v1`.
 
-A forward pass has three steps, and training, calibration and prediction share them: `encode` (token
-vectors and sentence boundaries), `score` (arcs of given sentences) and, from `label_scores`, labels
-of chosen arcs. The model itself runs them in this order.
+A forward pass has four steps, and training, calibration and prediction share them: `find_vectors`
+(of tokens), `find_boundaries` (of sentences), `score` (arcs of given sentences) and, from
+`label_scorer`, labels of chosen arcs. The model itself runs them in this order.
 
 Docs pass through to the token vectors and features; nothing here reads them.
 """
@@ -18,8 +18,8 @@ from thinc.api import Model
 
 from spacy_rootmind.network.arc_scorer import BiaffineArcs
 from spacy_rootmind.network.boundaries import BoundaryInput, SentenceStarts
-from spacy_rootmind.network.label_scorer import BiaffineLabels
-from spacy_rootmind.network.label_scores import (
+from spacy_rootmind.network.label_scorer import (
+    BiaffineLabels,
     ChosenArcs,
     LabelScores,
     begin_label_scores,
@@ -58,20 +58,6 @@ class ParserInput(NamedTuple):
     sentences: Sequence[Sequence[NDArray[np.int64]]]
     words: Sequence[NDArray[np.int64]] | None = None
     choose_arcs: Callable[[TreeScores], Sequence[ChosenArcs]] | None = None
-
-
-class Encoding(NamedTuple):
-    """Token vectors of each Doc, and the log-odds that a token starts a sentence.
-
-    Attributes
-    ----------
-    vectors : list of float array of shape (n_tokens, width)
-    boundaries : float array of shape (all tokens,)
-        One Doc after another.
-    """
-
-    vectors: list[Floats2d]
-    boundaries: Floats1d
 
 
 class ParserScores(NamedTuple):
@@ -290,8 +276,9 @@ def forward(
     """
     docs, sentences, words, choose_arcs = _as_input(X)
     words = [np.arange(len(doc)) for doc in docs] if words is None else words
-    encoding, backprop_encoding = encode(model, docs, words, is_train)
-    trees, backprop_trees = score(model, encoding.vectors, sentences, is_train)
+    vectors, backprop_vectors = find_vectors(model, docs, is_train)
+    boundaries, backprop_boundaries = find_boundaries(model, vectors, words, is_train)
+    trees, backprop_trees = score(model, vectors, sentences, is_train)
     labels, backprop_labels = None, []
     if choose_arcs is not None:
         labels = []
@@ -313,31 +300,12 @@ def forward(
         for backprop_scores, d_scores in zip(backprop_labels, gradient.labels, strict=True):
             d_rows += backprop_scores(d_scores)
         d_vectors = backprop_trees(TreeGradient(gradient.rounds, d_rows))
-        return backprop_encoding(d_vectors, gradient.boundaries)
-
-    return ParserScores(trees, encoding.boundaries, labels), backprop
-
-
-def encode(
-    model: ParserModel, docs: Docs, words: Sequence[NDArray[np.int64]], is_train: bool
-) -> tuple[Encoding, Callable[[list[Floats2d], Floats1d | None], Docs]]:
-    """Compute token vectors and sentence boundaries of Docs.
-
-    `words` lists the tokens of each Doc that are words. The callback takes gradients of the vectors
-    and, if they are trained, of the boundaries.
-    """
-    vectors, backprop_vectors = find_vectors(model, docs, is_train)
-    boundaries, backprop_boundaries = model.get_ref("boundaries")(
-        BoundaryInput(vectors, words), is_train
-    )
-
-    def backprop(d_vectors: list[Floats2d], d_boundaries: Floats1d | None) -> Docs:
-        if d_boundaries is not None:
-            others = backprop_boundaries(d_boundaries)
+        if gradient.boundaries is not None:
+            others = backprop_boundaries(gradient.boundaries)
             d_vectors = [a + b for a, b in zip(d_vectors, others, strict=True)]
         return backprop_vectors(d_vectors)
 
-    return Encoding(vectors, boundaries), backprop
+    return ParserScores(trees, boundaries, labels), backprop
 
 
 def find_vectors(
@@ -376,10 +344,16 @@ def reading_layers(model: ParserModel) -> list[Tok2Vec]:
 
 
 def find_boundaries(
-    model: ParserModel, vectors: list[Floats2d], words: Sequence[NDArray[np.int64]]
-) -> Floats1d:
-    """Compute the sentence boundaries of Docs whose vectors are there already."""
-    return model.get_ref("boundaries").predict(BoundaryInput(vectors, words))
+    model: ParserModel,
+    vectors: list[Floats2d],
+    words: Sequence[NDArray[np.int64]],
+    is_train: bool,
+) -> tuple[Floats1d, Callable[[Floats1d], list[Floats2d]]]:
+    """Compute the log-odds that each token starts a sentence, one Doc after another.
+
+    `words` lists the tokens of each Doc that are words.
+    """
+    return model.get_ref("boundaries")(BoundaryInput(vectors, words), is_train)
 
 
 def score(

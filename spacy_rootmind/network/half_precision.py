@@ -13,6 +13,10 @@ Message = dict[str, Any]
 """What `Model.to_dict` makes; under "params", the weights of each layer by name."""
 
 
+# Larger numbers would become infinite.
+MAX_HALF = 65504.0
+
+
 class HalfPrecision(Model):
     """A layer that passes on what another computes, and writes all weights in half precision.
 
@@ -20,24 +24,19 @@ class HalfPrecision(Model):
     """
 
     def to_dict(self) -> Message:
-        """Serialize the network, with weights in half precision.
-
-        Raises
-        ------
-        ValueError
-            If a weight is too large for half precision, or not a number.
-        """
-        return narrowed(super().to_dict())
+        """Serialize the network, with weights in half precision."""
+        return convert_weights(super().to_dict(), to_half_precision)
 
     def from_dict(self, msg: Message) -> Model:
         """Read what `to_dict` made, as single precision."""
-        return super().from_dict(widened(msg))
+        return super().from_dict(convert_weights(msg, to_single_precision))
 
 
 def build_half_precision(model: Model) -> Model:
     """Store a network's weights in half precision: registered as `spacy_rootmind.HalfPrecision.v1`.
 
-    It is for the network of a component; within another network, it does nothing.
+    It is for the network of a component; within another network, it does nothing. Writing raises
+    ValueError if a weight is too large for half precision, or not a number.
 
     Parameters
     ----------
@@ -60,22 +59,6 @@ def init(model: Model, X: Any = None, Y: Any = None) -> None:
     for name in layer.dim_names:
         if layer.has_dim(name):
             model.set_dim(name, layer.get_dim(name))
-
-
-def narrowed(message: Message) -> Message:
-    """Return a serialized network with weights in half precision.
-
-    Raises
-    ------
-    ValueError
-        If a weight is too large for half precision, or not a number.
-    """
-    return convert_weights(message, to_half_precision)
-
-
-def widened(message: Message) -> Message:
-    """Return a serialized network with weights in single precision."""
-    return convert_weights(message, _widen)
 
 
 def convert_weights(message: Message, convert: Callable[[Any], Any]) -> Message:
@@ -108,9 +91,6 @@ def to_half_precision(numbers: Any) -> Any:
     return numbers.astype("float16")
 
 
-def _widen(weights: Any) -> Any:
-    return weights.astype("float32") if weights.dtype == "float16" else weights
-
-
-# Larger numbers would become infinite.
-MAX_HALF = 65504.0
+def to_single_precision(numbers: Any) -> Any:
+    """Widen half-precision numbers; arrays of other types stay as they are."""
+    return numbers.astype("float32") if numbers.dtype == "float16" else numbers

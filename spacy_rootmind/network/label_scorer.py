@@ -1,15 +1,21 @@
-"""Label scores of chosen arcs: a biaffine product plus a perceptron."""
+"""Label scores of chosen arcs: a biaffine product plus a perceptron.
 
-from collections.abc import Callable
+Arcs are given by the flat rows of their ends, in NumPy arrays. Column i of the scores is label
+number i + 1: number 0 is the root's label, which needs no score, as in `RootMST.labels`.
+"""
+
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from thinc.api import Linear, Maxout, Model, glorot_uniform_init, uniform_init
 
 from spacy_rootmind.network import distance
-from spacy_rootmind.network.dropout import RATE, sentence_dropout, sentence_mask
+from spacy_rootmind.network.dropout import RATE, sentence_dropout
 from spacy_rootmind.network.layout import Layout
-from spacy_rootmind.network.transfer import to_device
+from spacy_rootmind.network.transfer import to_device, to_host
+from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.network.types import Floats2d, Floats3d, Ints1d
 
 # Width of the perceptron, as a multiple of the biaffine product's sides; the cost of the latter
@@ -17,21 +23,22 @@ from spacy_rootmind.network.types import Floats2d, Floats3d, Ints1d
 HIDDEN_FACTOR = 2
 
 
+# Arcs that are scored at once; each takes memory for a hidden layer per label.
+MAX_ARCS = 4096
+
+# Parameters of the biaffine term with a rank: of dependents and of heads.
+PROJECTIONS = ("P", "Q")
+# Model attribute: whether there is one more score, after those of the labels, for a wrong arc.
+NULL_LABEL = "null_label"
+
+
 class Arcs(NamedTuple):
-    """Arcs to label, in NumPy arrays: flat rows of their ends, and their distance buckets."""
-
-    deps: Ints1d
-    heads: Ints1d
-    buckets: Ints1d
-
-
-class DeviceArcs(NamedTuple):
     """Arcs on the device of the network.
 
     Attributes
     ----------
     deps, heads, buckets : int array of shape (n_arcs,)
-        As those of `Arcs`.
+        Rows of their ends, and the buckets of their distances.
     distinct, dep_of_arc : int array, optional
         The dependents without repetition, and the place of each arc's among them; None where that
         saves nothing.
@@ -44,14 +51,11 @@ class DeviceArcs(NamedTuple):
     dep_of_arc: Ints1d | None = None
 
 
-# Parameters of the biaffine term with a rank: of dependents and of heads.
-PROJECTIONS = ("P", "Q")
-# Model attribute: whether there is one more score, after those of the labels, for a wrong arc.
-NULL_LABEL = "null_label"
-
-InT = tuple[Floats2d, Layout, Arcs]
-TermInT = tuple[Floats2d, Layout, DeviceArcs]
+InT = tuple[Floats2d, Layout, Ints1d, Ints1d]
+TermInT = tuple[Floats2d, Layout, Arcs]
 OutT = Floats2d
+# The network's label layer, its reference "labels".
+Labeller = Model[Any, Floats2d]
 
 
 def BiaffineLabels(
@@ -89,9 +93,10 @@ def BiaffineLabels(
 
     Returns
     -------
-    model : Model[(rows, layout, arcs) -> scores]
-        rows : float array of shape (n_rows, nI); scores : float array of shape (n_arcs, nO), or
-        (n_arcs, nO + 1) with the null label last. A dependent has at most one arc.
+    model : Model[(rows, layout, deps, heads) -> scores]
+        rows : float array of shape (n_rows, nI); deps, heads : numpy int array of shape (n_arcs,),
+        flat rows; scores : float array of shape (n_arcs, nO), or (n_arcs, nO + 1) with the null
+        label last.
 
     References
     ----------
@@ -120,10 +125,9 @@ def forward(
     model: Model[InT, OutT], X: InT, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
     """Add both terms; the callback takes the gradient of the scores to that of the rows."""
-    rows, layout, arcs = X
-    sent = _send(model.ops.xp, arcs, len(rows), find_distinct=not is_train)
+    given = _on_device(model.ops.xp, X, is_train)
     (biaffine, backprop_biaffine), (perceptron, backprop_perceptron) = (
-        term((rows, layout, sent), is_train) for term in model.layers
+        term(given, is_train) for term in model.layers
     )
 
     def backprop(d_scores: OutT) -> Floats2d:
@@ -142,14 +146,21 @@ def find_distinct_rows(rows: Ints1d, n_rows: int) -> tuple[Ints1d, Ints1d]:
     return distinct, places[rows]
 
 
-def _send(xp: Any, arcs: Arcs, n_rows: int, *, find_distinct: bool) -> DeviceArcs:
-    """Copy arcs to the device, with their distinct dependents if wanted."""
-    arrays = list(arcs)
-    if find_distinct:
-        distinct, dep_of_arc = find_distinct_rows(arcs.deps, n_rows)
-        if len(distinct) < len(arcs.deps):
-            arrays += [distinct, dep_of_arc]
-    return DeviceArcs(*to_device(xp, arrays))
+def _on_device(xp: Any, X: InT, is_train: bool) -> TermInT:
+    """Copy arcs to the device; in prediction, rows that no arc touches are left out."""
+    rows, layout, deps, heads = X
+    buckets = layout.arc_distances(deps, heads).astype("int32")
+    if is_train:
+        deps, heads = deps.astype("int32"), heads.astype("int32")
+        return rows, layout, Arcs(*to_device(xp, [deps, heads, buckets]))
+    touched, places = find_distinct_rows(np.concatenate((deps, heads)), len(rows))
+    deps, heads = places[: len(deps)], places[len(deps) :]
+    arrays = [touched, deps, heads, buckets]
+    distinct, dep_of_arc = find_distinct_rows(deps, len(touched))
+    if len(distinct) < len(deps):
+        arrays += [distinct, dep_of_arc]
+    touched, *sent = to_device(xp, arrays)
+    return rows[touched], layout, Arcs(*sent)
 
 
 # --- the biaffine term -------------------------------------------------------------------------
@@ -246,7 +257,7 @@ def _project(
 
 def _scatter(
     model: Model[TermInT, OutT],
-    arcs: DeviceArcs,
+    arcs: Arcs,
     like: Floats2d,
     d_deps: Floats2d,
     d_heads: Floats2d,
@@ -298,18 +309,132 @@ def perceptron_forward(
     B, backprop_B = head_layer(rows, is_train)
     sums = A[arcs.deps] + B[arcs.heads] + model.get_param("C")[arcs.buckets]
     hidden, which = ops.maxout(sums.reshape((sums.shape[0], -1, 2)))
-    mask = sentence_mask(model, layout, hidden.shape[1], is_train)
-    if mask is not None:
-        mask = mask[arcs.deps]
-    scores, backprop_output = output(hidden if mask is None else hidden * mask, is_train)
+    hidden, drop = sentence_dropout(model, layout, hidden, is_train, arcs.deps)
+    scores, backprop_output = output(hidden, is_train)
 
     def backprop(d_scores: OutT) -> Floats2d:
-        d_hidden = backprop_output(d_scores)
-        if mask is not None:
-            d_hidden = d_hidden * mask
+        d_hidden = drop(backprop_output(d_scores))
         d_sums = ops.backprop_maxout(d_hidden, which, 2).reshape(sums.shape)
         model.inc_grad("C", distance.collect_flat(d_sums, arcs.buckets))
         dA, dB = _scatter(model, arcs, A, d_sums, d_sums)
         return backprop_A(dA) + backprop_B(dB)
 
     return scores, backprop
+
+
+# --- scores of arcs in training and prediction --------------------------------------------------
+
+
+class ChosenArcs(NamedTuple):
+    """Arcs to label, with what their labels should be in training.
+
+    Attributes
+    ----------
+    deps, heads : int array of shape (n_arcs,)
+        Flat rows.
+    targets : int array of shape (n_arcs,) or float array of shape (n_arcs, n_labels)
+        Column of the right label; or the weight of each label, which need not sum to one.
+    weight : float
+        Weight of these arcs in the loss.
+    """
+
+    deps: Ints1d
+    heads: Ints1d
+    targets: Ints1d | Floats2d
+    weight: float = 1.0
+
+
+class LabelScores(NamedTuple):
+    """Arcs with their label scores, of shape (n_arcs, n_labels), the null label included."""
+
+    arcs: ChosenArcs
+    scores: Floats2d
+
+
+def begin_label_scores(
+    labeller: Labeller, trees: TreeScores, arcs: ChosenArcs, is_train: bool
+) -> tuple[LabelScores, Callable[[Floats2d], Floats2d]]:
+    """Score labels of chosen arcs; the callback takes their gradient to that of `trees.rows`."""
+    scores, backprop = labeller((trees.rows, trees.layout, arcs.deps, arcs.heads), is_train)
+    return LabelScores(arcs, scores), backprop
+
+
+def iterate_label_scores(
+    labeller: Labeller, trees: TreeScores, deps: Ints1d, heads: Ints1d
+) -> Iterator[tuple[int, Floats2d]]:
+    """Score labels of any number of arcs in bounded memory, without dropout.
+
+    Yields the index of the first arc of each chunk, and the chunk's scores, of shape
+    (n_arcs, n_labels), without the null label. A word whose label is fixed has no other: -inf.
+    """
+    for start in range(0, len(deps), MAX_ARCS):
+        chunk = slice(start, start + MAX_ARCS)
+        scores = labeller.predict((trees.rows, trees.layout, deps[chunk], heads[chunk]))
+        scores = scores[:, : labeller.get_dim("nO")]
+        if trees.forced_labels is not None:
+            labels = trees.forced_labels[deps[chunk]]
+            fixed: Any = np.flatnonzero(labels)
+            rows, columns = to_device(labeller.ops.xp, [fixed, labels[fixed] - 1])
+            scores[rows] = -np.inf
+            scores[rows, columns] = 0.0
+        yield start, scores
+
+
+def find_best_labels(
+    labeller: Labeller, trees: TreeScores, deps: Ints1d, heads: Ints1d, temperature: float = 1.0
+) -> tuple[Ints1d, NDArray[np.float64]]:
+    """Find the number of the best label of each arc, from 1, and its log probability.
+
+    Scores are divided by the temperature.
+    """
+    xp = labeller.ops.xp
+    parts = [(np.zeros(0, dtype=np.int64), np.zeros(0))]
+    for _, scores in iterate_label_scores(labeller, trees, deps, heads):
+        behind = scores - scores.max(axis=1, keepdims=True)
+        totals = xp.exp(behind / temperature).sum(axis=1)
+        total, best = to_host(xp, [totals, scores.argmax(axis=1)])
+        parts.append((best, -np.log(total.astype(np.float64))))
+    columns, log_probs = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return columns + 1, log_probs
+
+
+def find_label_log_probs(
+    labeller: Labeller, trees: TreeScores, deps: Ints1d, heads: Ints1d, temperature: float = 1.0
+) -> NDArray[np.float64]:
+    """Find the log probabilities of all labels of each arc, of shape (n_arcs, n_labels).
+
+    Column i is that of label number i + 1. Scores are divided by the temperature.
+    """
+    ops = labeller.ops
+    parts = [np.zeros((0, labeller.get_dim("nO")))]
+    for _, scores in iterate_label_scores(labeller, trees, deps, heads):
+        log_weights = ops.to_numpy(scores).astype(np.float64)
+        behind = (log_weights - log_weights.max(axis=1, keepdims=True)) / temperature
+        parts.append(behind - np.log(np.exp(behind).sum(axis=1, keepdims=True)))
+    return np.concatenate(parts)
+
+
+def find_probable_labels(
+    labeller: Labeller,
+    trees: TreeScores,
+    deps: Ints1d,
+    heads: Ints1d,
+    arc_probs: NDArray[np.float64],
+    threshold: float,
+    temperature: float,
+) -> tuple[Ints1d, Ints1d, NDArray[np.float64]]:
+    """Find the labelled arcs with a probability of at least `threshold`.
+
+    `arc_probs` are those of the arcs, whatever their labels; scores of labels are divided by the
+    temperature. Returns the index of each arc that is found in `deps`, the number of its label,
+    from 1, and the probability of arc and label together.
+    """
+    ops = labeller.ops
+    found = [(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0))]
+    for start, scores in iterate_label_scores(labeller, trees, deps, heads):
+        label_probs = ops.to_numpy(ops.softmax(scores / temperature)).astype(np.float64)
+        probs = label_probs * arc_probs[start : start + len(label_probs), None]
+        arcs, columns = np.nonzero(probs >= threshold)
+        found.append((arcs + start, columns, probs[arcs, columns]))
+    arcs, columns, probs = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return arcs, columns + 1, probs

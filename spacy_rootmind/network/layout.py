@@ -4,14 +4,14 @@ All layers share one flat array, with a row for ROOT and one for each word, sent
 Only the square arc scores are padded: sentences of similar length share a bucket, so that padding
 stays a small part of the work whatever the lengths in a batch.
 
-What runs on the host reads NumPy arrays of a layout. Layers read `Layout.on_device`, which is all
-copied to the network's device at once; on the CPU, nothing is copied.
+What runs on the host reads NumPy arrays of a layout. Layers read `Layout.on_device`, a layout whose
+arrays are all copied to the network's device at once; on the CPU, nothing is copied.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TypeAlias
 
 import numpy as np
 from thinc.api import Ops, get_array_module
@@ -29,6 +29,9 @@ MIN_SLACK = 3
 # Scores in a bucket, which bounds memory.
 MAX_BUCKET_SCORES = 1 << 20
 
+# Starts and stops of sums over arcs.
+SumRange: TypeAlias = tuple[Ints2d, Ints2d]
+
 
 @dataclass
 class Bucket:
@@ -38,107 +41,67 @@ class Bucket:
     ----------
     sentences : list of int
         Number of each sentence in the batch, along the first axis.
-    lengths : numpy int array of shape (b,)
+    lengths : int array of shape (b,)
         Words in each.
     rows : numpy int array of shape (b, m)
-        Flat row of each position; `n_rows` past the end of a sentence.
+        Flat row of each position; `n_rows` past the end of a sentence. Always on the host.
     n_rows : int
         Number of rows of the flat array.
+    is_compiled : bool
+        Whether compiled loops take the layers' arrays.
     """
 
     sentences: list[int]
     lengths: Ints1d
     rows: Ints2d
     n_rows: int
+    is_compiled: bool = False
+
+    @cached_property
+    def distances(self) -> Ints2d:
+        """The bucket of each arc's distance, of shape (m, m): `distance.bucket_table`."""
+        return distance.bucket_table(self.rows.shape[1])
+
+    @cached_property
+    def inside(self) -> tuple[Ints1d, Ints1d]:
+        """Positions inside sentences, in (b, m) flattened, and their flat rows."""
+        rows = self.rows.ravel()
+        positions = (rows < self.n_rows).nonzero()[0]
+        return positions, rows[positions]
 
     @cached_property
     def allowed(self) -> Floats3d:
         """1 where (dep, head) may be an arc: both inside, dep not ROOT, and not equal."""
-        return _allowed_arcs(self.lengths, self.rows.shape[1])
+        xp, m = get_array_module(self.lengths), self.rows.shape[1]
+        inside = (xp.arange(m) <= self.lengths[:, None]).astype("f")
+        allowed = inside[:, :, None] * inside[:, None, :]
+        allowed[:, 0] = 0.0
+        allowed *= 1.0 - xp.eye(m, dtype="f")
+        return allowed
 
     def select(self, places: Ints1d) -> "Bucket":
         """Make a bucket of some of its sentences, with the same padding."""
         sentences = [self.sentences[place] for place in places.tolist()]
         return Bucket(sentences, self.lengths[places], self.rows[places], self.n_rows)
 
-
-@dataclass
-class DeviceBucket:
-    """A bucket of b sentences and m positions, for layers.
-
-    Attributes
-    ----------
-    shape : (int, int)
-        (b, m)
-    lengths : int array of shape (b,)
-    positions, rows : int array of shape (k,)
-        Positions inside sentences, in (b, m) flattened, and their flat rows.
-    distances : int array of shape (m, m)
-        `distance.bucket_table(m)`.
-    padded_rows : numpy int array of shape (b, m)
-        `Bucket.rows`, on the host.
-    is_compiled : bool
-        Whether compiled loops take the layers' arrays.
-    """
-
-    padded_rows: Ints2d
-    is_compiled: bool
-    shape: tuple[int, int]
-    lengths: Ints1d
-    positions: Ints1d
-    rows: Ints1d
-    distances: Ints2d
-
-    @cached_property
-    def allowed(self) -> Floats3d:
-        """As that of `Bucket`."""
-        return _allowed_arcs(self.lengths, self.shape[1])
-
     def pad(self, flat: Floats2d) -> Floats3d:
         """Copy rows (n_rows, w) to (b, m, w), with zeros past the end of each sentence."""
         if self.is_compiled:
-            return kernel.pad(np.ascontiguousarray(flat), self.padded_rows)
-        b, m = self.shape
-        padded = get_array_module(flat).zeros((b * m, flat.shape[1]), dtype=flat.dtype)
-        padded[self.positions] = flat[self.rows]
-        return padded.reshape((b, m, flat.shape[1]))
+            return kernel.pad(np.ascontiguousarray(flat), self.rows)
+        positions, rows = self.inside
+        (b, m), w = self.rows.shape, flat.shape[1]
+        padded = get_array_module(flat).zeros((b * m, w), dtype=flat.dtype)
+        padded[positions] = flat[rows]
+        return padded.reshape((b, m, w))
 
     def add_unpadded(self, padded: Floats3d, out: Floats2d) -> None:
         """Add (b, m, w) to its rows in `out`; entries past the end of a sentence are dropped."""
         if self.is_compiled:
-            kernel.add_unpadded(np.ascontiguousarray(padded), self.padded_rows, out)
+            kernel.add_unpadded(np.ascontiguousarray(padded), self.rows, out)
             return
         # Each row occurs once, so plain indexing adds everything.
-        out[self.rows] += padded.reshape((-1, padded.shape[2]))[self.positions]
-
-
-class SumRanges(NamedTuple):
-    """Starts and stops of sums over heads, and over dependents: see `distance.sum_ranges`."""
-
-    over_heads: tuple[Ints2d, Ints2d]
-    over_deps: tuple[Ints2d, Ints2d]
-
-
-@dataclass
-class DeviceLayout:
-    """What layers read of a layout; its attributes are those of `Layout`."""
-
-    roots: Ints1d
-    words: Ints1d
-    sentence_of_row: Ints1d
-    buckets: list[DeviceBucket]
-
-    @cached_property
-    def sum_ranges(self) -> list[SumRanges]:
-        """Ranges of sums over the distances in each bucket; only gradients need them."""
-        tables = [
-            table
-            for bucket in self.buckets
-            for over_heads in (True, False)
-            for table in distance.sum_ranges(bucket.shape[1], over_heads)
-        ]
-        found = iter(to_device(get_array_module(self.roots), tables))
-        return [SumRanges((a, b), (c, d)) for a, b, c, d in zip(*[found] * 4, strict=True)]
+        positions, rows = self.inside
+        out[rows] += padded.reshape((-1, padded.shape[2]))[positions]
 
 
 @dataclass
@@ -192,46 +155,55 @@ class Layout:
     @cached_property
     def buckets(self) -> list[Bucket]:
         """Sentences of similar length together."""
-        return [
-            _make_bucket(members, self.lengths, self.roots, self.n_rows)
-            for members in (_group(self.lengths) if self.padded else [])
-        ]
+        groups = _group(self.lengths) if self.padded else []
+        return [self._make_bucket(members) for members in groups]
+
+    def _make_bucket(self, members: list[int]) -> Bucket:
+        lengths = self.lengths[members]
+        positions = np.arange(lengths.max() + 1)
+        rows = self.roots[members][:, None] + positions
+        rows[positions > lengths[:, None]] = self.n_rows
+        return Bucket(members, lengths, rows, self.n_rows, is_compiled(self.ops))
+
+    @property
+    def on_device(self) -> "Layout":
+        """The layout in arrays of the network's device; itself on the CPU."""
+        return self if self.ops.xp is np else self._copied
 
     @cached_property
-    def on_device(self) -> DeviceLayout:
-        """The layout in arrays of the network's device."""
+    def _copied(self) -> "Layout":
         arrays = [self.roots, self.words, self.sentence_of_row]
         for bucket in self.buckets:
-            arrays += _arrays_for_layers(bucket)
+            arrays += [bucket.lengths, bucket.distances, *bucket.inside]
         found = iter(to_device(self.ops.xp, arrays))
-        rows = next(found), next(found), next(found)
-        compiled = is_compiled(self.ops)
-        buckets = [
-            DeviceBucket(bucket.rows, compiled, bucket.rows.shape, *parts)
-            for bucket, *parts in zip(self.buckets, *[found] * 4, strict=True)
+        roots, words, sentence_of_row = next(found), next(found), next(found)
+        there = replace(self, roots=roots, words=words, sentence_of_row=sentence_of_row)
+        there.buckets = []
+        for bucket, lengths, distances, *inside in zip(self.buckets, *[found] * 4, strict=True):
+            copied = replace(bucket, lengths=lengths)
+            copied.distances, copied.inside = distances, tuple(inside)
+            there.buckets.append(copied)
+        return there
+
+    @cached_property
+    def sum_ranges(self) -> list[tuple[SumRange, SumRange]]:
+        """Ranges of sums over heads and over dependents in each bucket: `distance.sum_ranges`.
+
+        They are on the network's device. Only gradients need them.
+        """
+        tables = [
+            table
+            for bucket in self.buckets
+            for over_heads in (True, False)
+            for table in distance.sum_ranges(bucket.rows.shape[1], over_heads)
         ]
-        return DeviceLayout(*rows, buckets)
+        found = iter(to_device(self.ops.xp, tables))
+        return [((a, b), (c, d)) for a, b, c, d in zip(*[found] * 4, strict=True)]
 
-
-def _arrays_for_layers(bucket: Bucket) -> list[Any]:
-    """List the arrays of a `DeviceBucket`."""
-    rows = bucket.rows.ravel()
-    positions = (rows < bucket.n_rows).nonzero()[0]
-    return [
-        bucket.lengths,
-        positions,
-        rows[positions],
-        distance.bucket_table(bucket.rows.shape[1]),
-    ]
-
-
-def _allowed_arcs(lengths: Ints1d, m: int) -> Floats3d:
-    xp = get_array_module(lengths)
-    inside = (xp.arange(m) <= lengths[:, None]).astype("f")
-    allowed = inside[:, :, None] * inside[:, None, :]
-    allowed[:, 0] = 0.0
-    allowed *= 1.0 - xp.eye(m, dtype="f")
-    return allowed
+    def arc_distances(self, deps: Ints1d, heads: Ints1d) -> Ints1d:
+        """Find the bucket of each arc's distance; `deps` and `heads` are flat rows."""
+        roots = self.roots[self.sentence_of_row[deps]]
+        return distance.bucket_of(deps - roots, heads - roots)
 
 
 def _group(lengths: Ints1d) -> list[list[int]]:
@@ -247,10 +219,3 @@ def _group(lengths: Ints1d) -> list[list[int]]:
             groups.append([sentence])
             shortest = n
     return groups
-
-
-def _make_bucket(members: list[int], lengths: Ints1d, roots: Ints1d, n_rows: int) -> Bucket:
-    positions = np.arange(lengths[members].max() + 1)
-    rows = roots[members][:, None] + positions
-    rows[positions > lengths[members][:, None]] = n_rows
-    return Bucket(sentences=members, lengths=lengths[members], rows=rows, n_rows=n_rows)

@@ -1,12 +1,18 @@
 """A parser without a neural network: scores are sums of weights of hashed features.
 
 `build_linear_parser` is registered as `spacy_rootmind.LinearParser.v1`. Its three layers score
-sentence starts, arcs, and the labels of chosen arcs; `feature_keys` makes the keys of features.
-Keys have no gradient, so the gradients of all inputs are zero.
+sentence starts, arcs, and the labels of chosen arcs.
+
+A feature of an arc is a conjunction of attributes of the dependent and of the head. Each side has a
+random key per template, and the key of the feature is their sum, so only keys of tokens are stored
+for the n^2 arcs of a sentence. Its lowest bits are the place of its weight, so some features share
+a weight (Weinberger et al. 2009, Feature Hashing for Large Scale Multitask Learning). Keys depend
+on the attributes only, not on the processor or NumPy's version. They have no gradient, so the
+gradients of all inputs are zero.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from thinc.api import Model, NumpyOps, registry
@@ -15,14 +21,8 @@ from spacy_rootmind.kernel.linear import backprop_arcs, score_arcs
 from spacy_rootmind.network import distance
 from spacy_rootmind.network.architecture import ParserModel, forward, init
 from spacy_rootmind.network.boundaries import NOT_A_WORD, BoundaryInput
-from spacy_rootmind.network.feature_keys import (
-    list_templates,
-    make_arc_keys,
-    make_bucket_keys,
-    make_start_keys,
-)
-from spacy_rootmind.network.label_scorer import NULL_LABEL, Arcs
-from spacy_rootmind.network.layout import Bucket, Layout
+from spacy_rootmind.network.label_scorer import NULL_LABEL
+from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.network.listeners import GRAD_FACTOR
 from spacy_rootmind.network.tree_scorer import TreeGradient, TreeInput, TreeScores, flat_tokens
 from spacy_rootmind.network.types import Floats1d, Floats2d, Ints1d, Ints2d
@@ -35,10 +35,19 @@ MAX_BITS = 30
 START_BITS = 16
 # Attributes of the layer of arcs that decide what its weights mean.
 N_ATTRS, CONTEXT = "n_attrs", "context_column"
+# "Attributes" of ROOT, and of what comes after the last word.
+ROOT_ATTRIBUTE = 0x9E3779B97F4A7C15
+END_ATTRIBUTE = 0xC2B2AE3D27D4EB4F
+# In place of an attribute's number in a template.
+NOTHING = -1
+# Contexts: the token with the one before it, and with the one after it.
+N_CONTEXTS = 2
+# Columns of ArcKeys.between: as the dependent, the head, the words between, and that alone.
+N_BETWEEN = 4
 
 # Its backward pass takes a TreeGradient, which Thinc's types have no place for.
 LinearTreeModel = Model[Any, Any]
-LabelsInT = tuple[Ints2d, Layout, Arcs]
+LabelsInT = tuple[Ints2d, Layout, Ints1d, Ints1d]
 
 
 def build_linear_parser(
@@ -128,6 +137,24 @@ def _check_attrs(attrs: Sequence[str]) -> list[str]:
     return list(attrs)
 
 
+def _init(model: Model[Any, Any], X: Any = None, Y: Any = None) -> None:
+    """Set all weights to zero, of layers within as well."""
+    shape = [model.get_dim(name) for name in ("nV", "nO") if name in model.dim_names]
+    model.set_param("W", model.ops.alloc(tuple(shape)))
+    for layer in model.layers:
+        layer.initialize()
+
+
+def _gradient_of(model: Model[Any, Any]) -> Any:
+    """Return the gradient of the weights, zeros if there is none, to add to in place.
+
+    `Model.inc_grad` takes a gradient as large as the parameter, though few entries differ from 0.
+    """
+    if not model.has_grad("W"):
+        model.set_grad("W", model.ops.xp.zeros_like(model.get_param("W")))
+    return model.get_grad("W")
+
+
 # --- sentence starts ---------------------------------------------------------------------------
 
 
@@ -141,17 +168,10 @@ def LinearStarts(nI: int) -> Model[BoundaryInput, Floats1d]:
     return Model(
         "linear_starts",
         _forward_starts,
-        init=_init_starts,
+        init=_init,
         dims={"nI": nI, "nV": 1 << START_BITS},
         params={"W": None},
     )
-
-
-def _init_starts(
-    model: Model[BoundaryInput, Floats1d], X: BoundaryInput | None = None, Y: Floats1d | None = None
-) -> None:
-    """Set all weights to zero."""
-    model.set_param("W", model.ops.alloc1f(model.get_dim("nV")))
 
 
 def _forward_starts(
@@ -161,19 +181,18 @@ def _forward_starts(
     weights = model.get_param("W")
     scores: Floats1d = np.full(sum(map(len, X.vectors)), NOT_A_WORD, dtype=weights.dtype)
     mask = np.uint32(model.get_dim("nV") - 1)
-    places, words = [], []
+    found = []
     start = 0
     for attributes, own in zip(X.vectors, X.words, strict=True):
-        places.append(make_start_keys(attributes[own]) & mask)
-        words.append(own + start)
+        words, places = own + start, make_start_keys(attributes[own]) & mask
+        scores[words] = weights[places].sum(axis=1)
+        found.append((words, places))
         start += len(attributes)
-    for at, of in zip(words, places, strict=True):
-        scores[at] = weights[of].sum(axis=1)
 
     def backprop(d_scores: Floats1d) -> list[Floats2d]:
-        d_weights = gradient_of(model, "W")
-        for at, of in zip(words, places, strict=True):
-            np.add.at(d_weights, of, d_scores[at, None])
+        d_weights = _gradient_of(model)
+        for words, places in found:
+            np.add.at(d_weights, places, d_scores[words, None])
         return [np.zeros_like(own) for own in X.vectors]
 
     return scores, backprop
@@ -192,12 +211,12 @@ def LinearTreeScorer(
 ) -> LinearTreeModel:
     """Score arcs by sums of weights of features, like those of McDonald et al.
 
-    Features are those of `feature_keys.list_templates`, each alone and combined with the arc's
+    Features are those of `list_templates`, each alone and combined with the arc's
     direction and distance (`distance.BOUNDS`). Each distinct context attribute between dependent
     and head adds two, combined with the direction: it alone, and with those of dependent and head.
 
     A TreeInput has `nI` columns of attributes, uint64, instead of vectors; `n_attrs` and `context`
-    are as in `feature_keys.make_arc_keys`. `TreeScores.rows` are keys of features. The label layer,
+    are as in `make_arc_keys`. `TreeScores.rows` are keys of features. The label layer,
     reference "labels", has the same templates and weights of its own. It is sized and saved with
     this model, but runs on arcs that are chosen later.
     """
@@ -205,7 +224,7 @@ def LinearTreeScorer(
     return Model(
         "linear_trees",
         _forward_trees,
-        init=_init_trees,
+        init=_init,
         dims={"nI": nI, "nV": 1 << arc_bits},
         params={"W": None},
         layers=[labels],
@@ -214,56 +233,43 @@ def LinearTreeScorer(
     )
 
 
-def _init_trees(model: LinearTreeModel, X: object = None, Y: object = None) -> None:
-    """Set all weights to zero, those of labels included."""
-    model.set_param("W", model.ops.alloc1f(model.get_dim("nV")))
-    model.get_ref("labels").initialize()
-
-
 def _forward_trees(
     model: LinearTreeModel, X: TreeInput, is_train: bool
 ) -> tuple[TreeScores, Callable[[TreeGradient], list[Floats2d]]]:
     """Score; the callback adds the gradient of the weights, and returns zeros for the input."""
     layout = Layout.from_lengths(model.ops, [len(words) for doc in X.sentences for words in doc])
-    tokens = flat_tokens(X.vectors, X.sentences)
-    attributes = np.concatenate(X.vectors)[tokens] if len(X.vectors) else _no_attributes(model)
+    none = np.zeros((0, model.get_dim("nI")), dtype=np.uint64)
+    attributes = np.concatenate([none, *X.vectors])[flat_tokens(X.vectors, X.sentences)]
     n_attrs = model.attrs[N_ATTRS]
     keys = make_arc_keys(attributes, layout, n_attrs, model.attrs[CONTEXT])
     bucket_keys = make_bucket_keys(len(list_templates(n_attrs)))
     weights: Any = model.get_param("W")
-    scores = []
-    for bucket in layout.buckets:
-        m = bucket.rows.shape[1]
-        scores.append(np.zeros((len(bucket.sentences), m, m), dtype=weights.dtype))
-        score_arcs(weights, *keys, bucket_keys, *_places(layout, bucket), scores[-1])
+    places = [
+        (bucket.distances, layout.roots[bucket.sentences], bucket.lengths)
+        for bucket in layout.buckets
+    ]
+    scores = [
+        np.zeros((*own.rows.shape, own.rows.shape[1]), weights.dtype) for own in layout.buckets
+    ]
+    for own_places, own in zip(places, scores, strict=True):
+        score_arcs(weights, *keys, bucket_keys, *own_places, own)
 
     def backprop(gradient: TreeGradient) -> list[Floats2d]:
         [d_scores] = gradient.rounds
-        d_weights = gradient_of(model, "W")
-        for bucket, own in zip(layout.buckets, d_scores, strict=True):
+        d_weights = _gradient_of(model)
+        for own_places, own in zip(places, d_scores, strict=True):
             own = np.ascontiguousarray(own, dtype=d_weights.dtype)
-            backprop_arcs(d_weights, *keys, bucket_keys, *_places(layout, bucket), own)
+            backprop_arcs(d_weights, *keys, bucket_keys, *own_places, own)
         return [np.zeros_like(own) for own in X.vectors]
 
     return TreeScores(layout, [scores], keys.templates), backprop
-
-
-def _no_attributes(model: LinearTreeModel) -> Any:
-    return np.zeros((0, model.get_dim("nI")), dtype=np.uint64)
-
-
-def _places(layout: Layout, bucket: Bucket) -> tuple[Any, Ints1d, Ints1d]:
-    """Find the distance buckets of a bucket's arcs, and its sentences' first rows and lengths."""
-    roots = np.ascontiguousarray(layout.roots[bucket.sentences], dtype=np.intp)
-    lengths = np.ascontiguousarray(bucket.lengths, dtype=np.intp)
-    return distance.bucket_table(bucket.rows.shape[1]), roots, lengths
 
 
 # --- labels ------------------------------------------------------------------------------------
 
 
 def LinearLabels(bits: int, nO: int | None = None) -> Model[LabelsInT, Floats2d]:
-    """Score every label on each of the given arcs, from keys that `feature_keys` makes.
+    """Score every label on each of the given arcs, from `ArcKeys.templates`.
 
     Keys are of shape (n_rows, 2 * n_templates), scores of shape (n_arcs, nO); each label has 2 to
     the power of `bits` weights.
@@ -271,56 +277,173 @@ def LinearLabels(bits: int, nO: int | None = None) -> Model[LabelsInT, Floats2d]
     return Model(
         "linear_labels",
         _forward_labels,
-        init=_init_labels,
+        init=_init,
         dims={"nO": nO, "nV": 1 << bits},
         params={"W": None},
         attrs={NULL_LABEL: False},
     )
 
 
-def _init_labels(
-    model: Model[LabelsInT, Floats2d], X: LabelsInT | None = None, Y: Floats2d | None = None
-) -> None:
-    """Set all weights to zero; nO must be set."""
-    model.set_param("W", model.ops.alloc2f(model.get_dim("nV"), model.get_dim("nO")))
-
-
 def _forward_labels(
     model: Model[LabelsInT, Floats2d], X: LabelsInT, is_train: bool
 ) -> tuple[Floats2d, Callable[[Floats2d], Any]]:
     """Score; the callback adds the gradient of the weights, and returns zeros."""
-    keys, _, arcs = X
-    places = _find_places(keys, arcs, model.get_dim("nV"))
+    places = _find_places(*X, model.get_dim("nV"))
     weights: Floats2d = model.get_param("W")
     scores = model.ops.gather_add(weights, places)
 
     def backprop(d_scores: Floats2d) -> Any:
-        d_weights = gradient_of(model, "W")
+        d_weights = _gradient_of(model)
         d_scores = np.ascontiguousarray(d_scores)
         columns: Ints2d = np.ascontiguousarray(places.T)
         for column in columns:
             model.ops.scatter_add(d_weights, column, d_scores)
-        return np.zeros_like(keys)
+        return np.zeros_like(X[0])
 
     return scores, backprop
 
 
-def _find_places(keys: Ints2d, arcs: Arcs, n_weights: int) -> Ints2d:
+def _find_places(
+    keys: Ints2d, layout: Layout, deps: Ints1d, heads: Ints1d, n_weights: int
+) -> Ints2d:
     """Find the places of each arc's weights: one per template, with the arc's direction."""
     n_templates = keys.shape[1] // 2
-    directions = make_bucket_keys(n_templates)[arcs.buckets, -1:]
-    places = keys[arcs.deps, :n_templates] + keys[arcs.heads, n_templates:] + directions
+    directions = make_bucket_keys(n_templates)[layout.arc_distances(deps, heads), -1:]
+    places = keys[deps, :n_templates] + keys[heads, n_templates:] + directions
     return (places & np.uint32(n_weights - 1)).astype(np.int32)
 
 
-# --- gradients ---------------------------------------------------------------------------------
+# --- keys of features -----------------------------------------------------------------------------
 
 
-def gradient_of(model: Model[Any, Any], name: str) -> Any:
-    """Return the gradient of a parameter, zeros if there is none, to add to in place.
+class ArcKeys(NamedTuple):
+    """Keys of the rows of a layout.
 
-    `Model.inc_grad` takes a gradient as large as the parameter, though few entries differ from 0.
+    Attributes
+    ----------
+    templates : uint32 array of shape (n_rows, 2 * n_templates)
+        The key as the dependent for each template, then the key as the head for each.
+    between : uint32 array of shape (n_rows, N_BETWEEN)
+        Keys in features of the words between dependent and head.
+    previous : int32 array of shape (n_rows,)
+        The last earlier row of the sentence with the same context attribute, or -1.
     """
-    if not model.has_grad(name):
-        model.set_grad(name, model.ops.xp.zeros_like(model.get_param(name)))
-    return model.get_grad(name)
+
+    templates: Ints2d
+    between: Ints2d
+    previous: Ints1d
+
+
+def list_templates(n_attrs: int) -> list[tuple[int, int]]:
+    """List the templates: the attributes of the dependent and of the head in a feature.
+
+    Each attribute and context alone, each pair of attributes, and each pair of contexts. Numbers
+    from `n_attrs` on are contexts; NOTHING stands for no attribute.
+    """
+    attrs = range(n_attrs)
+    contexts = range(n_attrs, n_attrs + N_CONTEXTS)
+    alone = [*attrs, *contexts]
+    return [
+        *((one, NOTHING) for one in alone),
+        *((NOTHING, one) for one in alone),
+        *((dep, head) for dep in attrs for head in attrs),
+        *((dep, head) for dep in contexts for head in contexts),
+    ]
+
+
+def make_arc_keys(attributes: Ints2d, layout: Layout, n_attrs: int, context: int) -> ArcKeys:
+    """Make the keys of words and of ROOT.
+
+    Parameters
+    ----------
+    attributes : uint64 array of shape (n_words, n_columns)
+        Attributes of the words of `layout`, in order.
+    layout : Layout
+    n_attrs : int
+        The first columns, which are attributes of dependents and heads.
+    context : int
+        Column of the attribute of neighbours and of the words between.
+    """
+    rows = np.full((layout.n_rows, attributes.shape[1]), ROOT_ATTRIBUTE, dtype=np.uint64)
+    rows[layout.words] = attributes
+    own = mix(rows[:, context])
+    # The key of nothing is 1, so that factors tell templates apart.
+    nothing = np.ones(layout.n_rows, dtype=np.uint64)
+    parts = [mix(rows[:, :n_attrs] + _odd(n_attrs)), *_contexts(own, layout), nothing]
+    sides = np.column_stack(parts)
+    sources = np.transpose(list_templates(n_attrs)).ravel()
+    factors = _odd(len(sources) + N_BETWEEN)
+    keys = _upper(sides[:, sources] * factors[: len(sources)])
+    between = _upper(own[:, None] * factors[None, -N_BETWEEN:])
+    return ArcKeys(keys, between, _find_previous(rows[:, context], layout))
+
+
+def make_bucket_keys(n_templates: int) -> Ints2d:
+    """Make keys of distances, (N_BUCKETS, n_templates + 1); the last column has directions."""
+    numbers = np.arange(1, distance.N_BUCKETS * n_templates + 1, dtype=np.uint64)
+    keys = _upper(mix(numbers)).reshape((distance.N_BUCKETS, n_templates))
+    is_after = np.arange(distance.N_BUCKETS) > len(distance.BOUNDS)
+    directions = _upper(mix(numbers[:2]))[is_after.astype(np.intp)]
+    return np.ascontiguousarray(np.column_stack((keys, directions)))
+
+
+def mix(numbers: Ints1d | Ints2d) -> Ints1d | Ints2d:
+    """Spread the bits of 64-bit integers (the finalizer of SplitMix64, by Steele et al. 2014)."""
+    mixed = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+def _odd(n: int) -> Ints1d:
+    """Make odd random numbers, for multiplications that lose no information."""
+    steps = np.arange(1, n + 1, dtype=np.uint64) * np.uint64(ROOT_ATTRIBUTE)
+    return mix(steps) | np.uint64(1)
+
+
+def _upper(numbers: Ints2d) -> Ints2d:
+    return (numbers >> np.uint64(32)).astype(np.uint32, order="C")
+
+
+def _contexts(own: Ints1d, layout: Layout) -> list[Ints1d]:
+    """Combine each row with the one before and the one after it in its sentence."""
+    before, after = np.roll(own, 1), np.roll(own, -1)
+    lasts = layout.roots + layout.lengths
+    after[lasts] = mix(np.array([END_ATTRIBUTE], dtype=np.uint64))
+    before[layout.roots] = after[lasts]
+    left, right = np.uint64(0x9FB21C651E98DF25), np.uint64(0xD6E8FEB86659FD93)
+    return [mix(before * left + own), mix(after * right + own)]
+
+
+def _find_previous(attribute: Ints1d, layout: Layout) -> Ints1d:
+    """Find the last row before each with the same attribute in the same sentence, or -1."""
+    # Stable: rows of a group stay in order.
+    order = np.lexsort((attribute, layout.sentence_of_row))
+    is_same = (attribute[order[1:]] == attribute[order[:-1]]) & (
+        layout.sentence_of_row[order[1:]] == layout.sentence_of_row[order[:-1]]
+    )
+    previous: Ints1d = np.full(len(attribute), -1, dtype=np.int32)
+    previous[order[1:][is_same]] = order[:-1][is_same]
+    return previous
+
+
+def make_start_keys(attributes: Ints2d) -> Ints2d:
+    """Make the keys of the features of words as sentence starts.
+
+    Parameters
+    ----------
+    attributes : uint64 array of shape (n_words, n_columns)
+        Of the words of a Doc.
+
+    Returns
+    -------
+    keys : uint32 array of shape (n_words, 4 * n_columns)
+        Of each attribute of the word, of the word before, of the word after, and of the word and
+        the word before together.
+    """
+    n_columns = attributes.shape[1]
+    own = mix(attributes + _odd(n_columns))
+    edge = np.full((1, n_columns), END_ATTRIBUTE, dtype=np.uint64)
+    before = np.concatenate((edge, own[:-1]))[: len(own)]
+    after = np.concatenate((own[1:], edge))[: len(own)]
+    parts = np.concatenate((own, before, after, mix(own + before)), axis=1)
+    return _upper(parts * _odd(parts.shape[1]))

@@ -4,8 +4,7 @@ Its gates depend on the input alone, so that one matrix product computes all of 
 of cells run along the sentence.
 """
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable
 
 import numpy as np
 from thinc.api import LayerNorm, Linear, Model, Ops, glorot_uniform_init
@@ -111,41 +110,33 @@ def _run_compiled(
     return states, backprop
 
 
-class Packing(NamedTuple):
-    """Rows in an order in which each step computes all sentences at once.
+def _pack(ops: Ops, layout: Layout) -> tuple[Ints2d, list[tuple[slice, slice]]]:
+    """Order rows so that each step computes all sentences at once.
 
-    Step t holds position t of all sentences that are long enough, longest first, so that no padding
+    Step t has position t of all sentences that are long enough, longest first, so that no padding
     is computed.
 
-    Attributes
-    ----------
+    Returns
+    -------
     rows : int array of shape (2, n_rows)
         Flat row at each packed place, forwards and backwards.
-    starts : list of int
-        First packed place of each step, and n_rows at the end.
+    steps : list of pairs of slices
+        The places of each step but the first, and of the step before for its sentences.
     """
-
-    rows: Ints2d
-    starts: list[int]
-
-    @classmethod
-    def of(cls, ops: Ops, layout: Layout) -> "Packing":
-        """Pack a layout, longest sentence first."""
-        widths = layout.lengths + 1
-        order = np.argsort(-widths, kind="stable")
-        widths, roots = widths[order], layout.roots[order]
-        steps = np.arange(widths.max(initial=0))
-        present = steps[:, None] < widths
-        forward_rows = (roots + steps[:, None])[present]
-        backward_rows = (roots + widths - 1 - steps[:, None])[present]
-        starts = np.concatenate(([0], np.cumsum(present.sum(axis=1)))).tolist()
-        rows: Ints2d = np.stack([forward_rows, backward_rows])
-        return cls(ops.asarray(rows), starts)
-
-    def steps(self) -> Iterator[tuple[slice, slice]]:
-        """Yield the places of each step but the first, and of the step before for its sentences."""
-        for before, start, stop in zip(self.starts, self.starts[1:], self.starts[2:], strict=False):
-            yield slice(start, stop), slice(before, before + stop - start)
+    widths = layout.lengths + 1
+    order = np.argsort(-widths, kind="stable")
+    widths, roots = widths[order], layout.roots[order]
+    positions = np.arange(widths.max(initial=0))[:, None]
+    present = positions < widths
+    rows: Ints2d = np.stack(
+        [(roots + positions)[present], (roots + widths - 1 - positions)[present]]
+    )
+    starts = np.concatenate(([0], np.cumsum(present.sum(axis=1)))).tolist()
+    steps = [
+        (slice(start, stop), slice(before, before + stop - start))
+        for before, start, stop in zip(starts, starts[1:], starts[2:], strict=False)
+    ]
+    return ops.asarray(rows), steps
 
 
 def _run_packed(
@@ -153,8 +144,8 @@ def _run_packed(
 ) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
     """Run the recurrence step by step. Gates lie side by side: candidate z, forget f, output o."""
     xp = model.ops.xp
-    packing = Packing.of(model.ops, layout)
-    packed = rows[packing.rows]
+    places, steps = _pack(model.ops, layout)
+    packed = rows[places]
     gates = packed @ model.get_param("W")
     gates += model.get_param("b")
     hidden = gates.shape[2] // 3
@@ -166,18 +157,18 @@ def _run_packed(
     logistic += 0.5
     z, f, o = (gates[:, :, k * hidden : (k + 1) * hidden] for k in range(3))
     cells = (1.0 - f) * z
-    for now, before in packing.steps():
+    for now, before in steps:
         cells[:, now] += f[:, now] * cells[:, before]
     states = xp.empty((rows.shape[0], 2 * hidden), dtype=rows.dtype)
     packed_states = o * cells
-    states[packing.rows[0], :hidden] = packed_states[0]
-    states[packing.rows[1], hidden:] = packed_states[1]
+    states[places[0], :hidden] = packed_states[0]
+    states[places[1], hidden:] = packed_states[1]
 
     def backprop(d_both: Floats2d) -> Floats2d:
-        d_states = xp.stack([d_both[packing.rows[0], :hidden], d_both[packing.rows[1], hidden:]])
+        d_states = xp.stack([d_both[places[0], :hidden], d_both[places[1], hidden:]])
         d_cells = d_states * o
         previous = xp.zeros_like(cells)
-        for now, before in reversed(list(packing.steps())):
+        for now, before in reversed(steps):
             d_cells[:, before] += f[:, now] * d_cells[:, now]
             previous[:, now] = cells[:, before]
         d_gates = xp.empty_like(gates)
@@ -187,8 +178,8 @@ def _run_packed(
         d_packed = _backprop_product(model, packed.transpose((0, 2, 1)), d_gates)
         # Each row occurs once in either direction.
         d_rows = xp.empty_like(rows)
-        d_rows[packing.rows[0]] = d_packed[0]
-        d_rows[packing.rows[1]] += d_packed[1]
+        d_rows[places[0]] = d_packed[0]
+        d_rows[places[1]] += d_packed[1]
         return d_rows
 
     return states, backprop

@@ -11,7 +11,7 @@ from thinc.api import LayerNorm, Maxout, Model, get_array_module
 
 from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network.dropout import RATE, sentence_dropout
-from spacy_rootmind.network.layout import DeviceBucket, Layout
+from spacy_rootmind.network.layout import Bucket, Layout
 from spacy_rootmind.network.types import Floats2d, Floats3d
 
 InT = tuple[Floats2d, list[Floats3d], Layout]
@@ -58,7 +58,7 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -
         layer.initialize()
 
 
-def softmax_heads(scores: Floats3d, bucket: DeviceBucket) -> Floats3d:
+def softmax_heads(scores: Floats3d, bucket: Bucket) -> Floats3d:
     """Compute the softmax over heads; zero in row 0, on the diagonal and in the padding."""
     if bucket.is_compiled:
         return kernel.softmax_heads(scores, bucket.lengths)

@@ -6,6 +6,7 @@ text have occurred before, so that a table of vectors saves most of the work.
 
 import threading
 from collections.abc import Callable, Sequence
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -89,8 +90,16 @@ class TypeCache:
         self.forward = forward
         self.size = size
         self._is_trained = False
-        self._kept: _TypeVectors | None = None
         self._lock = threading.Lock()
+        self._params: list[tuple[Model, str]] = []
+        self._columns: list[int | str] = []
+        self._restart([], 0)
+
+    def _restart(self, sources: list[Any], n_keys: int) -> None:
+        """Keep no vectors but those from given sources: the layer, word vectors and weights."""
+        self._sources, self._n_keys = sources, n_keys
+        self._rows: dict[int, int] = {}
+        self._vectors: NDArray[np.float32] = np.empty((0, 0), dtype=np.float32)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy, and send to other processes, without what is kept."""
@@ -103,7 +112,8 @@ class TypeCache:
         _set_blas(model, use_blis=not is_train)
         if is_train:
             # From now on, weights may change in place at any time.
-            self._is_trained, self._kept = True, None
+            self._is_trained = True
+            self._restart([], 0)
         lengths = [len(doc) for doc in docs]
         if self._is_trained or not isinstance(model.ops, NumpyOps) or not sum(lengths):
             return self.forward(model, docs, is_train)
@@ -112,65 +122,53 @@ class TypeCache:
             # A class of the user's own.
             return self.forward(model, docs, is_train)
         with self._lock:
-            if self._kept is None or not self._kept.is_of(model, table):
-                self._kept = _TypeVectors(model, table, self.forward, self.size)
-            vectors = self._kept.embed(docs)
+            self._drop_others(model, table)
+            vectors = self._embed(model, docs)
         return np.split(vectors, np.cumsum(lengths[:-1])), no_backprop
 
+    def _drop_others(self, model: Model[Any, Any], table: Any) -> None:
+        """Drop the vectors of another layer, and those of other weights or word vectors."""
+        if not self._sources or self._sources[0] is not model:
+            self._params = [(node, name) for node in model.walk() for name in node.param_names]
+        weights = [node.get_param(name) for node, name in self._params]
+        sources = [model, table, table.data, *weights]
+        is_same = len(sources) == len(self._sources) and all(map(is_, sources, self._sources))
+        if not is_same or len(table.key2row) != self._n_keys:
+            self._restart(sources, len(table.key2row))
+            self._columns = _columns_read(model, table)
 
-class _TypeVectors:
-    """Vectors of types under the weights, and the word vectors, that embeddings have now."""
-
-    def __init__(self, model: Model[Any, Any], table: Any, forward: Forward, size: int) -> None:
-        self.model, self.forward, self.size = model, forward, size
-        self.params = [(node, name) for node in model.walk() for name in node.param_names]
-        self.sources, self.n_keys = self._list_sources(table), len(table.key2row)
-        self.columns = _columns_read(model, table)
-        self.rows: dict[int, int] = {}
-        self.vectors: NDArray[np.float32] = np.empty((0, 0), dtype=np.float32)
-
-    def _list_sources(self, table: Any) -> list[Any]:
-        return [table, table.data, *(node.get_param(name) for node, name in self.params)]
-
-    def is_of(self, model: Model[Any, Any], table: Any) -> bool:
-        """Tell whether embeddings still have the weights and word vectors of the types' vectors."""
-        if model is not self.model or len(table.key2row) != self.n_keys:
-            return False
-        pairs = zip(self._list_sources(table), self.sources, strict=True)
-        return all(own is kept for own, kept in pairs)
-
-    def embed(self, docs: Docs) -> NDArray[np.float32]:
+    def _embed(self, model: Model[Any, Any], docs: Docs) -> NDArray[np.float32]:
         """Embed Docs: returns the vectors of all tokens, one Doc after another."""
-        width = len(self.columns)
-        values = np.concatenate([doc.to_array(self.columns).reshape(-1, width) for doc in docs])
+        width = len(self._columns)
+        values = np.concatenate([doc.to_array(self._columns).reshape(-1, width) for doc in docs])
         keys = _keys_of(values)
         rows = self._find(keys)
         new = rows < 0
         if not new.any():
-            return self.vectors[rows]
-        if len(self.rows) + len(np.unique(keys[new])) > self.size:
-            self.rows = {}
+            return self._vectors[rows]
+        if len(self._rows) + len(np.unique(keys[new])) > self.size:
+            self._rows = {}
             new[:] = True
         new_keys, first = np.unique(keys[new], return_index=True)
-        types = _Types(docs[0].vocab, self.columns, values[new][first])
-        self._add(new_keys, self.forward(self.model, [types], False)[0][0])
-        return self.vectors[self._find(keys)]
+        types = _Types(docs[0].vocab, self._columns, values[new][first])
+        self._add(new_keys, self.forward(model, [types], False)[0][0])
+        return self._vectors[self._find(keys)]
 
     def _find(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Look up rows by key, -1 for those that are missing."""
-        find = self.rows.get
+        find = self._rows.get
         return np.array([find(key, -1) for key in keys.tolist()], dtype=np.int64)
 
     def _add(self, keys: NDArray[np.uint64], vectors: NDArray[np.float32]) -> None:
         """Add vectors of new types; the table grows by doubling."""
-        start, stop = len(self.rows), len(self.rows) + len(keys)
-        if stop > len(self.vectors):
+        start, stop = len(self._rows), len(self._rows) + len(keys)
+        if stop > len(self._vectors):
             grown = np.empty((max(stop, 2 * start), vectors.shape[1]), dtype=vectors.dtype)
             if start:
-                grown[:start] = self.vectors[:start]
-            self.vectors = grown
-        self.vectors[start:stop] = vectors
-        self.rows.update(zip(keys.tolist(), range(start, stop), strict=True))
+                grown[:start] = self._vectors[:start]
+            self._vectors = grown
+        self._vectors[start:stop] = vectors
+        self._rows.update(zip(keys.tolist(), range(start, stop), strict=True))
 
 
 def no_backprop(d_result: Any) -> Any:

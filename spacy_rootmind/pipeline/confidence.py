@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spacy_rootmind.annotation.details import Alternatives, ArcTable, Confidence
-from spacy_rootmind.network.label_scores import (
+from spacy_rootmind.network.label_scorer import (
     Labeller,
     find_best_labels,
     find_probable_labels,

@@ -50,7 +50,6 @@ from spacy_rootmind.guidelines.constraints import (
 )
 from spacy_rootmind.network.architecture import (
     ParserModel,
-    encode,
     find_boundaries,
     find_vectors,
     require_finite,
@@ -184,8 +183,8 @@ def _encode(model: ParserModel, docs: list[Doc]) -> tuple[list[Floats2d], NDArra
         return [], np.zeros(0)
     if n > MAX_TOKENS:
         return _encode_long(model, docs[0])
-    encoding, _ = encode(model, docs, list(map(words_of, docs)), is_train=False)
-    return encoding.vectors, _as_log_odds(model, encoding.boundaries)
+    vectors, _ = find_vectors(model, docs, is_train=False)
+    return vectors, _find_log_odds(model, vectors, list(map(words_of, docs)))
 
 
 def _encode_long(model: ParserModel, doc: Doc) -> tuple[list[Floats2d], NDArray[np.floating]]:
@@ -194,7 +193,7 @@ def _encode_long(model: ParserModel, doc: Doc) -> tuple[list[Floats2d], NDArray[
     log_odds = []
     for start, stop, first, last in _slices(len(doc)):
         own = words[(first <= words) & (words < last)] - first
-        odds = _as_log_odds(model, find_boundaries(model, [vectors[first:last]], [own]))
+        odds = _find_log_odds(model, [vectors[first:last]], [own])
         log_odds.append(odds[start - first : stop - first].copy())
     return [vectors], np.concatenate(log_odds)
 
@@ -252,8 +251,10 @@ def _slices(n: int) -> Iterator[tuple[int, int, int, int]]:
         yield start, stop, max(start - CONTEXT, 0), min(stop + CONTEXT, n)
 
 
-def _as_log_odds(model: ParserModel, scores: Any) -> NDArray[np.floating]:
-    log_odds = model.ops.to_numpy(scores)
+def _find_log_odds(
+    model: ParserModel, vectors: list[Floats2d], words: Sequence[NDArray[np.int64]]
+) -> NDArray[np.floating]:
+    log_odds = model.ops.to_numpy(find_boundaries(model, vectors, words, is_train=False)[0])
     require_finite(np, log_odds, "boundary")
     return log_odds
 

@@ -29,8 +29,7 @@ from spacy_rootmind.network.architecture import (
     ParserScores,
     reading_layers,
 )
-from spacy_rootmind.network.label_scorer import NULL_LABEL
-from spacy_rootmind.network.label_scores import begin_label_scores
+from spacy_rootmind.network.label_scorer import NULL_LABEL, begin_label_scores
 from spacy_rootmind.network.listeners import require_vectors
 from spacy_rootmind.pipeline import serialization
 from spacy_rootmind.pipeline.attributes import (

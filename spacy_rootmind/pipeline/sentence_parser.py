@@ -24,7 +24,7 @@ from spacy_rootmind.annotation.writing import SentenceParse
 from spacy_rootmind.guidelines.constraints import SentenceConstraints
 from spacy_rootmind.guidelines.ud import Guidelines
 from spacy_rootmind.network.architecture import ParserModel, require_finite
-from spacy_rootmind.network.label_scores import find_best_labels, find_label_log_probs
+from spacy_rootmind.network.label_scorer import find_best_labels, find_label_log_probs
 from spacy_rootmind.network.layout import Bucket
 from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.pipeline.alternatives import labelled_maker

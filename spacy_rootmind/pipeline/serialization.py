@@ -25,7 +25,11 @@ from spacy.pipeline import TrainablePipe
 from spacy_rootmind.compat import gc_unchanged
 from spacy_rootmind.network.architecture import ParserModel
 from spacy_rootmind.network.dropout import RATE
-from spacy_rootmind.network.half_precision import convert_weights, narrowed, widened
+from spacy_rootmind.network.half_precision import (
+    convert_weights,
+    to_half_precision,
+    to_single_precision,
+)
 from spacy_rootmind.network.listeners import GRAD_FACTOR
 from spacy_rootmind.network.structure import describe_layers
 from spacy_rootmind.network.transfer import to_host
@@ -96,7 +100,9 @@ def save_folder(
 def _save(component: TrainablePipe, half_precision: bool = False) -> dict[str, bytes]:
     """Make the parts of a component."""
     message = _on_host(component.model)
-    weights = srsly.msgpack_dumps(narrowed(message) if half_precision else message)
+    if half_precision:
+        message = convert_weights(message, to_half_precision)
+    weights = srsly.msgpack_dumps(message)
     cfg = {**component.cfg, "format": FORMAT, LAYERS: _layers_digest(component.model)}
     cfg[CHECKSUM] = _checksum(cfg, weights)
     return {"cfg": json.dumps(cfg, indent=2).encode("utf8"), "model": weights}
@@ -164,7 +170,8 @@ def _load(component: TrainablePipe, saved: bytes | str, weights: bytes, source: 
             raise ValueError("cfg and model are not those that were saved together")
         if cfg.pop(LAYERS) != _layers_digest(component.model):
             raise ValueError("the config has another network than the one that was saved")
-        _set_weights(component.model, widened(srsly.msgpack_loads(weights)))
+        message = convert_weights(srsly.msgpack_loads(weights), to_single_precision)
+        _set_weights(component.model, message)
     component.cfg.update(cfg)
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from spacy_rootmind.annotation.details import StoredDistribution
 from spacy_rootmind.network.architecture import ParserModel
-from spacy_rootmind.network.label_scores import (
+from spacy_rootmind.network.label_scorer import (
     Labeller,
     find_best_labels,
     find_probable_labels,

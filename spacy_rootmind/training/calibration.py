@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from spacy_rootmind.annotation.gold import GoldBatch
 from spacy_rootmind.network.architecture import require_finite
-from spacy_rootmind.network.label_scores import Labeller, iterate_label_scores
+from spacy_rootmind.network.label_scorer import Labeller, iterate_label_scores
 from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.training.objective import gold_heads, labelled_words
 from spacy_rootmind.trees.conventions import MISSING

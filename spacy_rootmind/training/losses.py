@@ -15,7 +15,7 @@ from typing import Any
 
 from thinc.api import get_array_module
 
-from spacy_rootmind.network.layout import Bucket, DeviceBucket
+from spacy_rootmind.network.layout import Bucket
 from spacy_rootmind.network.types import Floats1d, Floats3d, Ints1d, Ints2d
 from spacy_rootmind.trees import losses
 from spacy_rootmind.trees.conventions import MISSING
@@ -24,9 +24,7 @@ from spacy_rootmind.trees.conventions import MISSING
 MARGIN = 1.0
 
 
-def head_selection(
-    scores: Floats3d, bucket: Bucket | DeviceBucket, target: Ints2d
-) -> tuple[Any, Floats3d]:
+def head_selection(scores: Floats3d, bucket: Bucket, target: Ints2d) -> tuple[Any, Floats3d]:
     """Find the cross entropy of heads, without a check of gold heads; all on one device."""
     xp = get_array_module(scores)
     each, gradient = losses.cross_entropy_of_heads(xp, scores, bucket.allowed > 0.0, target)

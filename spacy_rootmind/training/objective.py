@@ -14,7 +14,7 @@ from spacy_rootmind.annotation.gold import GoldBatch, drop_contradictions
 from spacy_rootmind.annotation.reading import NO_LABEL
 from spacy_rootmind.annotation.teacher_records import TeacherTarget
 from spacy_rootmind.network.architecture import ParserGradient, ParserScores, require_finite
-from spacy_rootmind.network.label_scores import ChosenArcs, LabelScores
+from spacy_rootmind.network.label_scorer import ChosenArcs, LabelScores
 from spacy_rootmind.network.layout import Bucket, Layout
 from spacy_rootmind.network.transfer import to_device, to_host
 from spacy_rootmind.network.tree_scorer import TreeScores

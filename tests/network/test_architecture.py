@@ -14,7 +14,7 @@ from spacy_rootmind.network.architecture import (
     build_biaffine_parser,
     find_vectors,
 )
-from spacy_rootmind.network.label_scores import ChosenArcs
+from spacy_rootmind.network.label_scorer import ChosenArcs
 
 WIDTH = 5
 

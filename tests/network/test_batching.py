@@ -6,7 +6,7 @@ from thinc.api import NumpyOps
 
 from spacy_rootmind.network import distance
 from spacy_rootmind.network.arc_scorer import BiaffineArcs
-from spacy_rootmind.network.dropout import RATE, sentence_mask
+from spacy_rootmind.network.dropout import RATE, sentence_dropout
 from spacy_rootmind.network.layout import MAX_BUCKET_SCORES, Layout
 from spacy_rootmind.network.qrnn import QRNN
 from spacy_rootmind.network.refine import Refine, softmax_heads
@@ -31,7 +31,7 @@ def sentence_rows(layout, i):
 
 
 def test_layout_places_every_row_once(layout):
-    rows = np.concatenate([bucket.rows for bucket in layout.on_device.buckets])
+    rows = np.concatenate([bucket.inside[1] for bucket in layout.buckets])
     assert sorted(rows.tolist()) == list(range(sum(LENGTHS) + len(LENGTHS)))
     assert sorted(np.concatenate([layout.roots, layout.words]).tolist()) == sorted(rows.tolist())
     assert sorted(s for bucket in layout.buckets for s in bucket.sentences) == list(range(9))
@@ -140,13 +140,14 @@ def test_layers_give_each_sentence_what_it_gets_alone(layout, rng):
 
 def test_dropout_masks_are_alike_within_a_sentence_and_for_training_alone(layout):
     model = BiaffineArcs(6, 0.5, nI=4)
-    mask = sentence_mask(model, layout, 100, is_train=True)
-    assert mask.shape == (layout.n_rows, 100)
+    ones = np.ones((layout.n_rows, 100), dtype="f")
+    mask, backprop = sentence_dropout(model, layout, ones, is_train=True)
+    np.testing.assert_array_equal(backprop(ones), mask)
     for s in range(len(LENGTHS)):
         inside = mask[sentence_rows(layout, s)]
         assert (inside == inside[0]).all()
     assert set(np.unique(mask).tolist()) == {0.0, 2.0}
     assert (mask[sentence_rows(layout, 0)][0] != mask[sentence_rows(layout, 2)][0]).any()
-    assert sentence_mask(model, layout, 10, is_train=False) is None
+    assert sentence_dropout(model, layout, ones, is_train=False)[0] is ones
     model.attrs[RATE] = 0.0
-    assert sentence_mask(model, layout, 10, is_train=True) is None
+    assert sentence_dropout(model, layout, ones, is_train=True)[0] is ones

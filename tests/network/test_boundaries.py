@@ -5,7 +5,7 @@ import pytest
 from gradients import assert_directional, assert_parameters, in_double
 from thinc.api import Ops
 
-from spacy_rootmind.network.boundaries import WINDOW, BoundaryInput, SentenceStarts
+from spacy_rootmind.network.boundaries import BoundaryInput, SentenceStarts
 from spacy_rootmind.network.layout import Layout
 
 WIDTH = 5
@@ -45,12 +45,12 @@ def windows_by_loops(own, words):
         np.concatenate(
             [
                 own[words[j]] if 0 <= j < len(words) else np.zeros(WIDTH)
-                for j in range(i - WINDOW, i + WINDOW + 1)
+                for j in range(i - 1, i + 2)
             ]
         )
         for i in range(len(words))
     ]
-    return np.array(rows).reshape((len(words), WIDTH * (2 * WINDOW + 1)))
+    return np.array(rows).reshape((len(words), WIDTH * 3))
 
 
 def with_context(model, own, words):
@@ -123,7 +123,7 @@ def test_inputs_are_left_alone(model, rng):
 
 
 def test_a_recurrent_layer_sees_the_whole_doc_and_no_other(rng):
-    for width, reach in ((0, WINDOW), (3, 20)):
+    for width, reach in ((0, 1), (3, 20)):
         model = in_double(SentenceStarts(4, width, nI=WIDTH), rng)
         vectors = random_vectors(rng, [20, 20])
         before = model.predict(as_input(vectors))

@@ -55,7 +55,7 @@ def run(model, inputs, gradient, is_compiled, monkeypatch):
     for part in inputs:
         if isinstance(part, Layout):
             # The choice is kept there.
-            vars(part).pop("on_device", None)
+            vars(part).pop("buckets", None)
     for node in model.walk():
         for name in node.param_names:
             node.set_grad(name, np.zeros_like(node.get_param(name)))

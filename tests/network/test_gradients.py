@@ -5,8 +5,7 @@ import pytest
 from gradients import OPS, assert_directional, assert_parameters, in_double
 
 from spacy_rootmind.network.arc_scorer import BiaffineArcs
-from spacy_rootmind.network.distance import N_BUCKETS
-from spacy_rootmind.network.label_scorer import Arcs, BiaffineLabels
+from spacy_rootmind.network.label_scorer import BiaffineLabels
 from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.network.qrnn import QRNN
 from spacy_rootmind.network.refine import Refine
@@ -81,14 +80,13 @@ def test_labels_gradient_matches_finite_differences(rng, layout, rank):
     # Several dependents of one head, so that its gradients have to add up.
     heads = layout.roots[layout.sentence_of_row[layout.words]]
     heads[::2] += 1
-    buckets = rng.integers(0, N_BUCKETS, size=len(heads))
-    arcs = Arcs(layout.words, heads, buckets)
+    arcs = layout.words, heads
     weights = rng.normal(size=(len(heads), 3))
-    _, backprop = model.begin_update((rows, layout, arcs))
+    _, backprop = model.begin_update((rows, layout, *arcs))
     d_rows = backprop(weights)
 
     def total():
-        return (model.predict((rows, layout, arcs)) * weights).sum()
+        return (model.predict((rows, layout, *arcs)) * weights).sum()
 
     assert_directional(total, rows, d_rows, rng)
     assert_parameters(model, total, rng)

@@ -16,14 +16,15 @@ from thinc.api import SGD, Adam
 from spacy_rootmind import decode
 from spacy_rootmind.network import distance
 from spacy_rootmind.network.boundaries import NOT_A_WORD, BoundaryInput
-from spacy_rootmind.network.feature_keys import list_templates, make_arc_keys
-from spacy_rootmind.network.label_scorer import Arcs
 from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.network.linear import (
+    NOTHING,
     LinearLabels,
     LinearStarts,
     LinearTreeScorer,
     build_linear_parser,
+    list_templates,
+    make_arc_keys,
 )
 from spacy_rootmind.network.tree_scorer import TreeGradient, TreeInput
 from spacy_rootmind.training.losses import OBJECTIVES
@@ -72,7 +73,7 @@ def names_of_features(words, dep, head):
     found = []
     for t, (of_dep, of_head) in enumerate(list_templates(N_ATTRS)):
         parts = [
-            None if place is None else side(i)[place]
+            None if place == NOTHING else side(i)[place]
             for i, place in ((dep, of_dep), (head, of_head))
         ]
         found += [(t, *parts), (t, *parts, bucket)]
@@ -139,14 +140,14 @@ def test_labels_gradient_matches_finite_differences(rng):
     model = in_double(LinearLabels(5, nO=3), rng)
     heads = layout.roots[layout.sentence_of_row[layout.words]]
     heads[::2] += 1
-    arcs = Arcs(layout.words, heads, rng.integers(0, distance.N_BUCKETS, size=len(heads)))
+    arcs = layout.words, heads
     weights = [rng.normal(size=(len(heads), 3)) for _ in range(2)]
     # Labels of several sets of arcs are scored before their gradients are found.
     for own in weights:
-        assert not model.begin_update((keys, layout, arcs))[1](own).any()
+        assert not model.begin_update((keys, layout, *arcs))[1](own).any()
 
     def total():
-        return (model.predict((keys, layout, arcs)) * sum(weights)).sum()
+        return (model.predict((keys, layout, *arcs)) * sum(weights)).sum()
 
     assert_parameters(model, total, rng)
 

@@ -96,13 +96,13 @@ def test_types_are_kept_up_to_the_size(nlp):
     tok2vec.predict(docs)
     calls = []
     cache = cache_of(tok2vec)
-    kept, forward = cache._kept, cache._kept.forward
+    forward = cache.forward
 
     def count(model, docs, is_train):
         calls.append(len(docs[0]))
         return forward(model, docs, is_train)
 
-    kept.forward = count
+    cache.forward = count
     for words, new in [(WORDS[:4], []), (WORDS[2:6], [2]), (WORDS[5:9], [4]), (WORDS[5:9], [])]:
         calls.clear()
         tok2vec.predict([Doc(nlp.vocab, words=words)])
@@ -167,7 +167,7 @@ def test_copies_have_caches_of_their_own(nlp):
     tok2vec.predict(docs)
     cache = cache_of(tok2vec)
     for other in (copy.deepcopy(cache), pickle.loads(pickle.dumps(TypeCache(len, 3)))):
-        assert other._kept is None
+        assert not other._rows
     shared = tok2vec.get_ref("embed").copy()
     assert forward_of(shared) is cache
     wrapped = cached(shared)

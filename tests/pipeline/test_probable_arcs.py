@@ -11,7 +11,7 @@ from spacy_rootmind.annotation import extensions
 from spacy_rootmind.annotation.extensions import Arc
 from spacy_rootmind.annotation.sentences import sentences_of
 from spacy_rootmind.guidelines.constraints import Constraints
-from spacy_rootmind.network import label_scores
+from spacy_rootmind.network import label_scorer
 from spacy_rootmind.network.architecture import ParserInput
 
 TEXT = "The cat  saw a dog that slept.\nShe said that it rained."
@@ -155,7 +155,7 @@ def test_constraints_make_arcs_certain_or_impossible(unsure, change):
 
 def test_arcs_are_labelled_in_batches_of_bounded_size(unsure, monkeypatch):
     together = [arc for s in unsure(TEXT).sents for arc in listed(s)]
-    monkeypatch.setattr(label_scores, "MAX_ARCS", 7)
+    monkeypatch.setattr(label_scorer, "MAX_ARCS", 7)
     apart = [arc for s in unsure(TEXT).sents for arc in listed(s)]
     assert [arc[:3] for arc in apart] == [arc[:3] for arc in together]
     np.testing.assert_allclose([a[3] for a in apart], [a[3] for a in together], atol=1e-6)

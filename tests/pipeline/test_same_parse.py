@@ -30,7 +30,7 @@ from parsers import assign
 from spacy.tokens import Doc
 
 from spacy_rootmind.kernel import simd
-from spacy_rootmind.network.architecture import encode, score
+from spacy_rootmind.network.architecture import find_vectors, score
 from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.pipeline.alternatives import kbest, sample, sample_without_replacement
@@ -202,7 +202,7 @@ def test_the_same_arc_scores_give_the_same_bits(nlp, sentences, maker):
     context = PredictionContext(settings, nlp.get_pipe("root_mst").labels, temperature=1.7)
     docs = [nlp.get_pipe("tok2vec")(Doc(nlp.vocab, words=words)) for words in sentences if words]
     words = [np.arange(len(doc)) for doc in docs]
-    vectors = encode(model, docs, words, is_train=False)[0].vectors
+    vectors = find_vectors(model, docs, is_train=False)[0]
     scores = score(model, vectors, [[own] for own in words], is_train=False)[0]
     tasks = [
         Task(doc, own, 0, None, np.zeros(len(doc))) for doc, own in zip(docs, words, strict=True)

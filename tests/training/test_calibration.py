@@ -14,7 +14,7 @@ from strategies import rng_for
 
 from spacy_rootmind import decode, sample_trees
 from spacy_rootmind.annotation.sentences import sentences_of
-from spacy_rootmind.network import label_scores
+from spacy_rootmind.network import label_scorer
 from spacy_rootmind.network.architecture import ParserInput
 from spacy_rootmind.pipeline.calibration_corpus import (
     annotate_before,
@@ -221,14 +221,15 @@ def test_labels_are_scored_in_batches_of_bounded_size(make, dev, monkeypatch):
     parser.fit_temperature(gold_examples(dev, nlp))
     together = parser.cfg["label_temperature"]
     seen = []
-    predict = label_scores._predict
+    labeller = parser.model.get_ref("labels")
+    forward = labeller._func
 
-    def counted(labeller, trees, arcs):
-        seen.append(len(arcs.deps))
-        return predict(labeller, trees, arcs)
+    def counted(model, X, is_train):
+        seen.append(len(X[2]))
+        return forward(model, X, is_train)
 
-    monkeypatch.setattr(label_scores, "_predict", counted)
-    monkeypatch.setattr(label_scores, "MAX_ARCS", 7)
+    monkeypatch.setattr(labeller, "_func", counted)
+    monkeypatch.setattr(label_scorer, "MAX_ARCS", 7)
     parser.fit_temperature(gold_examples(dev, nlp))
     assert max(seen) == 7
     assert parser.cfg["label_temperature"] == pytest.approx(together, rel=1e-4)

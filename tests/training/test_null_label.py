@@ -11,8 +11,7 @@ from spacy_rootmind.annotation.gold import GoldBatch
 from spacy_rootmind.annotation.sentences import sentences_of
 from spacy_rootmind.network.arc_scorer import BiaffineArcs
 from spacy_rootmind.network.architecture import ParserInput, ParserScores
-from spacy_rootmind.network.label_scorer import BiaffineLabels
-from spacy_rootmind.network.label_scores import begin_label_scores, find_best_labels
+from spacy_rootmind.network.label_scorer import BiaffineLabels, begin_label_scores, find_best_labels
 from spacy_rootmind.network.refine import Refine
 from spacy_rootmind.network.tree_scorer import TreeGradient, TreeInput, TreeScorer
 from spacy_rootmind.training.losses import tree_crf

@@ -14,9 +14,9 @@ from strategies import FAMILIES, pad_batch, rng_for
 from spacy_rootmind import NoTreeError, configure, decode, tree_log_prob, tree_score
 from spacy_rootmind.annotation.sentences import sentences_of
 from spacy_rootmind.guidelines.constraints import Constraints
-from spacy_rootmind.network import label_scores
+from spacy_rootmind.network import label_scorer
 from spacy_rootmind.network.architecture import ParserInput
-from spacy_rootmind.network.label_scores import find_best_labels
+from spacy_rootmind.network.label_scorer import find_best_labels
 from spacy_rootmind.pipeline.alternatives import kbest, sample, sample_without_replacement
 from spacy_rootmind.trees import labelled
 from spacy_rootmind.trees.conventions import MISSING, ROOT_LABEL
@@ -412,14 +412,14 @@ def test_sentences_do_not_depend_on_one_another(unsure):
 
 
 def test_labels_that_are_not_finite_are_named(unsure, monkeypatch):
-    plain = label_scores.iterate_label_scores
+    plain = label_scorer.iterate_label_scores
 
     def spoilt(*arguments):
         for start, scores in plain(*arguments):
             scores[0, 0] = np.nan
             yield start, scores
 
-    monkeypatch.setattr(label_scores, "iterate_label_scores", spoilt)
+    monkeypatch.setattr(label_scorer, "iterate_label_scores", spoilt)
     with pytest.raises(ValueError, match="label scores"):
         unsure("It rained.")
 
