@@ -267,13 +267,7 @@ def _init_vectors(layer: Tok2Vec, docs: list) -> int:
 def forward(
     model: ParserModel, X: Docs | ParserInput, is_train: bool
 ) -> tuple[ParserScores, Callable[[ParserGradient], Docs]]:
-    """Encode, score and label; the callback takes the gradients down to the token vectors.
-
-    Raises
-    ------
-    ValueError
-        From the callback, if the gradient is of the labels of other arcs than those scored.
-    """
+    """Encode, score and label; the callback takes the gradients down to the token vectors."""
     docs, sentences, words, choose_arcs = _as_input(X)
     words = [np.arange(len(doc)) for doc in docs] if words is None else words
     vectors, backprop_vectors = find_vectors(model, docs, is_train)
@@ -281,21 +275,11 @@ def forward(
     trees, backprop_trees = score(model, vectors, sentences, is_train)
     labels, backprop_labels = None, []
     if choose_arcs is not None:
-        labels = []
-        for arcs in choose_arcs(trees):
-            scores, backprop_scores = begin_label_scores(
-                model.get_ref("labels"), trees, arcs, is_train
-            )
-            labels.append(scores)
-            backprop_labels.append(backprop_scores)
+        labeller = model.get_ref("labels")
+        begun = [begin_label_scores(labeller, trees, own, is_train) for own in choose_arcs(trees)]
+        labels, backprop_labels = [own for own, _ in begun], [own for _, own in begun]
 
     def backprop(gradient: ParserGradient) -> Docs:
-        if len(gradient.labels) != len(backprop_labels):
-            raise ValueError(
-                f"expected gradients of the label scores of {len(backprop_labels)} sets of arcs, "
-                f"received {len(gradient.labels)}: the labels of the same arcs must be scored in "
-                f"the forward pass, see ParserInput.choose_arcs"
-            )
         d_rows = model.ops.xp.zeros_like(trees.rows)
         for backprop_scores, d_scores in zip(backprop_labels, gradient.labels, strict=True):
             d_rows += backprop_scores(d_scores)
@@ -315,13 +299,9 @@ def find_vectors(
     width = model.get_dim("nI")
     tok2vec = model.get_ref("tok2vec")
     follow_fast_cpu(tok2vec, model)
+    grad_factor = model.attrs[GRAD_FACTOR]
     vectors, backprop_vectors = token_vectors(
-        tok2vec,
-        docs,
-        width,
-        model.ops,
-        is_train,
-        grad_factor=model.attrs[GRAD_FACTOR],
+        tok2vec, docs, width, model.ops, is_train, grad_factor=grad_factor
     )
     features = model.maybe_get_ref("features")
     if features is None:

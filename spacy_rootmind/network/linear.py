@@ -161,9 +161,8 @@ def _gradient_of(model: Model[Any, Any]) -> Any:
 def LinearStarts(nI: int) -> Model[BoundaryInput, Floats1d]:
     """Score each word as a sentence start by its attributes and those of its neighbours.
 
-    Features are each attribute of the word, of the word before it and of the word after it, and the
-    attributes of the word and the word before it together. A BoundaryInput has `nI` columns of
-    attributes, uint64, instead of vectors; scores are those of `boundaries.SentenceStarts`.
+    Features are those of `make_start_keys`. A BoundaryInput has `nI` columns of attributes, uint64,
+    instead of vectors; scores are as from `boundaries.SentenceStarts`.
     """
     return Model(
         "linear_starts",
@@ -202,23 +201,17 @@ def _forward_starts(
 
 
 def LinearTreeScorer(
-    n_attrs: int,
-    context: int,
-    nI: int,
-    arc_bits: int,
-    label_bits: int,
-    nO: int | None = None,
+    n_attrs: int, context: int, nI: int, arc_bits: int, label_bits: int, nO: int | None = None
 ) -> LinearTreeModel:
     """Score arcs by sums of weights of features, like those of McDonald et al.
 
-    Features are those of `list_templates`, each alone and combined with the arc's
-    direction and distance (`distance.BOUNDS`). Each distinct context attribute between dependent
-    and head adds two, combined with the direction: it alone, and with those of dependent and head.
+    Features are those of `list_templates`, each alone and combined with the arc's direction and
+    distance (`distance.BOUNDS`). Each distinct context attribute between dependent and head adds
+    two, combined with the direction: it alone, and with those of dependent and head.
 
     A TreeInput has `nI` columns of attributes, uint64, instead of vectors; `n_attrs` and `context`
-    are as in `make_arc_keys`. `TreeScores.rows` are keys of features. The label layer,
-    reference "labels", has the same templates and weights of its own. It is sized and saved with
-    this model, but runs on arcs that are chosen later.
+    are as in `make_arc_keys`. `TreeScores.rows` are keys of features. The label layer has the same
+    templates and weights of its own.
     """
     labels = LinearLabels(label_bits, nO=nO)
     return Model(
@@ -239,7 +232,7 @@ def _forward_trees(
     """Score; the callback adds the gradient of the weights, and returns zeros for the input."""
     layout = Layout.from_lengths(model.ops, [len(words) for doc in X.sentences for words in doc])
     none = np.zeros((0, model.get_dim("nI")), dtype=np.uint64)
-    attributes = np.concatenate([none, *X.vectors])[flat_tokens(X.vectors, X.sentences)]
+    attributes = np.concatenate([none, *X.vectors])[flat_tokens(X)]
     n_attrs = model.attrs[N_ATTRS]
     keys = make_arc_keys(attributes, layout, n_attrs, model.attrs[CONTEXT])
     bucket_keys = make_bucket_keys(len(list_templates(n_attrs)))

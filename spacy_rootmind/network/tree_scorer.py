@@ -63,13 +63,9 @@ class TreeScores:
         """Arc scores to decode, one array of shape (b, m, m) per bucket."""
         return self.rounds[-1]
 
-    @property
-    def arcs_on_host(self) -> list[NDArray[np.floating]]:
-        """Those of `arcs` as NumPy arrays; copied from the device once."""
-        return self.arcs if self.layout.ops.xp is np else self._copied_arcs
-
     @cached_property
-    def _copied_arcs(self) -> list[NDArray[np.floating]]:
+    def arcs_on_host(self) -> list[NDArray[np.floating]]:
+        """Those of `arcs` as NumPy arrays."""
         return to_host(self.layout.ops.xp, self.arcs)
 
     @property
@@ -129,14 +125,11 @@ def forward(
     model: TreeModel, X: TreeInput, is_train: bool
 ) -> tuple[TreeScores, Callable[[TreeGradient], list[Floats2d]]]:
     """Score all rounds; the callback takes their gradients to those of the token vectors."""
-    vectors, sentences = X
     arcs = model.get_ref("arcs")
     qrnn = next((layer for layer in model.layers if layer.name == "qrnn"), None)
     refine = [layer for layer in model.layers if layer.name == "refine"]
-    layout = Layout.from_lengths(
-        model.ops, [len(sentence) for doc_sentences in sentences for sentence in doc_sentences]
-    )
-    rows, backprop_rows = _gather_rows(model, vectors, sentences, layout)
+    layout = Layout.from_lengths(model.ops, [len(words) for doc in X.sentences for words in doc])
+    rows, backprop_rows = _gather_rows(model, X, layout)
     if qrnn is not None:
         rows, backprop_states = qrnn((rows, layout), is_train)
     scores, backprop_scores = arcs((rows, layout), is_train)
@@ -162,15 +155,12 @@ def forward(
 
 
 def _gather_rows(
-    model: TreeModel,
-    vectors: Sequence[Floats2d],
-    sentences: Sequence[Sequence[NDArray[np.int64]]],
-    layout: Layout,
+    model: TreeModel, X: TreeInput, layout: Layout
 ) -> tuple[Floats2d, Callable[[Floats2d], list[Floats2d]]]:
     """Copy the vectors of scored tokens, and ROOT's, to their rows."""
-    xp, there = model.ops.xp, layout.on_device
+    xp, there, vectors = model.ops.xp, layout.on_device, X.vectors
     root = model.get_param("root")
-    tokens = model.ops.asarray(flat_tokens(vectors, sentences))
+    tokens = model.ops.asarray(flat_tokens(X))
     rows = xp.empty((layout.n_rows, root.shape[0]), dtype=root.dtype)
     rows[there.roots] = root
     if len(tokens):
@@ -181,19 +171,16 @@ def _gather_rows(
         model.inc_grad("root", d_rows[there.roots].sum(axis=0))
         d_flat = xp.zeros((sum(map(len, vectors)), root.shape[0]), dtype=d_rows.dtype)
         d_flat[tokens] = d_rows[there.words]
-        stops = np.cumsum([len(doc_vectors) for doc_vectors in vectors])[:-1].tolist()
-        return xp.split(d_flat, stops)
+        return xp.split(d_flat, np.cumsum(list(map(len, vectors)))[:-1].tolist())
 
     return rows, backprop
 
 
-def flat_tokens(
-    vectors: Sequence[Floats2d], sentences: Sequence[Sequence[NDArray[np.int64]]]
-) -> Ints1d:
+def flat_tokens(X: TreeInput) -> Ints1d:
     """Index of every scored token in the Docs' vectors, one Doc after another."""
     parts = [np.zeros(0, dtype="i8")]
     start = 0
-    for doc_vectors, doc_sentences in zip(vectors, sentences, strict=True):
-        parts += [sentence + start for sentence in doc_sentences]
-        start += len(doc_vectors)
+    for vectors, sentences in zip(X.vectors, X.sentences, strict=True):
+        parts += [words + start for words in sentences]
+        start += len(vectors)
     return np.concatenate(parts)

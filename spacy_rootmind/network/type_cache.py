@@ -115,11 +115,10 @@ class TypeCache:
             self._is_trained = True
             self._restart([], 0)
         lengths = [len(doc) for doc in docs]
-        if self._is_trained or not isinstance(model.ops, NumpyOps) or not sum(lengths):
-            return self.forward(model, docs, is_train)
-        table = docs[0].vocab.vectors
-        if not all(hasattr(table, name) for name in ("attr", "data", "key2row")):
-            # A class of the user's own.
+        table = docs[0].vocab.vectors if sum(lengths) else None
+        # Vectors may be of a class of the user's own, too.
+        is_known = all(hasattr(table, name) for name in ("attr", "data", "key2row"))
+        if self._is_trained or not isinstance(model.ops, NumpyOps) or not is_known:
             return self.forward(model, docs, is_train)
         with self._lock:
             self._drop_others(model, table)
