@@ -13,6 +13,7 @@ Stricter than CuPy, they are indexed by no list or NumPy array: CuPy copies thes
 
 import sys
 from contextlib import contextmanager
+from functools import partial, partialmethod
 
 import numpy as np
 import thinc.backends
@@ -49,23 +50,10 @@ OF_UNKNOWN_SIZE = _names("nonzero repeat")
 
 
 class Transfers:
-    """Copies to the device, and copies from it or waits for it: who asked for each.
-
-    Attributes
-    ----------
-    uploads, downloads : list of str
-        The name of the module that asked, outside this one.
-    checks : list of str
-        Who called an operation whose CUDA kernel checks its input, which takes a download.
-    """
+    """Copies to the device, and copies from it or waits for it: the modules that asked for each."""
 
     def __init__(self):
-        self.uploads, self.downloads, self.checks = [], [], []
-
-    def clear(self):
-        """Count from zero."""
-        for found in (self.uploads, self.downloads, self.checks):
-            found.clear()
+        self.uploads, self.downloads = [], []
 
     def count(self, package):
         """Count the uploads and the downloads that a package asked for."""
@@ -114,8 +102,6 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         return _wrap(self._numbers.T)
 
     def __getitem__(self, index):
-        if _has_mask(index):
-            _note(TRANSFERS.downloads)
         return _wrap(self._numbers[_unwrap_index(index)])
 
     def __setitem__(self, index, value):
@@ -127,17 +113,13 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __iter__(self):
         return map(_wrap, self._numbers)
 
-    def __float__(self):
+    def _to_number(self, kind):
         _note(TRANSFERS.downloads)
-        return float(self._numbers)
+        return kind(self._numbers)
 
-    def __int__(self):
-        _note(TRANSFERS.downloads)
-        return int(self._numbers)
-
-    def __bool__(self):
-        _note(TRANSFERS.downloads)
-        return bool(self._numbers)
+    __float__ = partialmethod(_to_number, float)
+    __int__ = partialmethod(_to_number, int)
+    __bool__ = partialmethod(_to_number, bool)
 
     def get(self):
         """Copy to a NumPy array."""
@@ -166,14 +148,13 @@ def _unwrap(given):
 
 
 def _unwrap_index(index):
-    if isinstance(index, list) or (isinstance(index, tuple) and list in map(type, index)):
-        raise TypeError("a list among the indices of an array on the device")
-    return _unwrap(index)
-
-
-def _has_mask(index):
     parts = index if isinstance(index, tuple) else (index,)
-    return any(isinstance(part, DeviceArray) and part.dtype == bool for part in parts)
+    if list in map(type, parts):
+        raise TypeError("a list among the indices of an array on the device")
+    if any(isinstance(part, DeviceArray) and part.dtype == bool for part in parts):
+        # The host has to know how many there are.
+        _note(TRANSFERS.downloads)
+    return _unwrap(index)
 
 
 def _on_device(function, name):
@@ -182,17 +163,13 @@ def _on_device(function, name):
             _note(TRANSFERS.downloads)
         return _wrap(function(*_unwrap(inputs), **_unwrap(settings)))
 
-    return run
-
-
-def _of_arrays(run, name):
     def run_on_arrays(first, *others, **settings):
         for array in first if isinstance(first, list | tuple) else [first]:
             if not isinstance(array, DeviceArray):
                 raise TypeError(f"{name} takes arrays on the device, received {type(array)}")
         return run(first, *others, **settings)
 
-    return run_on_arrays
+    return run_on_arrays if name in OF_ARRAYS and function is getattr(np, name) else run
 
 
 class DeviceRandom:
@@ -213,8 +190,7 @@ class DeviceModule:
             return getattr(np, name)
         if name not in FUNCTIONS:
             raise AttributeError(f"the device's module has no function {name}")
-        run = _on_device(getattr(np, name), name)
-        return _of_arrays(run, name) if name in OF_ARRAYS else run
+        return _on_device(getattr(np, name), name)
 
     def asarray(self, data, dtype=None):
         """Copy to the device, unless the data are there."""
@@ -275,42 +251,14 @@ class DeviceOps(Ops):
         gradient.fill(0)
         return weights, gradient, mom1, mom2
 
-    def maxout(self, X):
-        """Run Thinc's kernel."""
-        return _run_kernel("maxout", X)
-
     def backprop_maxout(self, dY, which, P):
-        """Run Thinc's kernel, which checks `which`."""
-        _note(TRANSFERS.checks)
-        assert which.dtype == "int32"
-        assert which.shape == dY.shape
+        """Run Thinc's kernel."""
+        assert (which.dtype, which.shape) == ("int32", dY.shape)
         return _run_kernel("backprop_maxout", dY, which, P)
 
     def gather_add(self, table, indices):
-        """Run Thinc's kernel, which checks the indices."""
-        _note(TRANSFERS.checks)
-        return _run_kernel("gather_add", table, indices.astype("int32"))
-
-    def seq2col(self, seq, nW, *, lengths=None):
-        """Run Thinc's kernel, which checks the lengths."""
-        self._check_lengths(lengths)
-        return _run_kernel("seq2col", seq, nW, lengths=lengths)
-
-    def backprop_seq2col(self, dY, nW, *, lengths=None):
-        """Run Thinc's kernel, which checks the lengths."""
-        self._check_lengths(lengths)
-        return _run_kernel("backprop_seq2col", dY, nW, lengths=lengths)
-
-    def hash(self, ids, seed):
         """Run Thinc's kernel."""
-        assert ids.dtype == "uint64"
-        return _run_kernel("hash", ids, seed)
-
-    def _check_lengths(self, lengths):
-        if lengths is not None:
-            assert lengths.dtype == "int32"
-            _note(TRANSFERS.checks)
-            _note(TRANSFERS.checks)
+        return _run_kernel("gather_add", table, indices.astype("int32"))
 
 
 def _run_kernel(name, *inputs, **settings):
@@ -324,25 +272,18 @@ def _run_kernel(name, *inputs, **settings):
     return _wrap(getattr(HOST, name)(*_unwrap(inputs), **_unwrap(settings)))
 
 
-def get_array_module(array):
-    """As Thinc's function of that name."""
-    return MODULE if isinstance(array, DeviceArray) else np
+for _name in ("maxout", "seq2col", "backprop_seq2col", "hash"):
+    setattr(DeviceOps, _name, staticmethod(partial(_run_kernel, _name)))
 
-
-def to_numpy(array, byte_order=None):
-    """As Thinc's function of that name."""
-    return DeviceOps().to_numpy(array, byte_order=byte_order)
-
-
-def get_array_ops(array):
-    """As Thinc's function of that name."""
-    return DeviceOps() if isinstance(array, DeviceArray) else HOST
-
-
-def is_xp_array(array):
-    """As Thinc's function of that name."""
-    return isinstance(array, DeviceArray | np.ndarray)
-
+# What Thinc's functions of these names do with such arrays, and their modules.
+STAND_INS = {
+    (thinc.util, "get_array_module"): lambda a: MODULE if isinstance(a, DeviceArray) else np,
+    (thinc.util, "to_numpy"): DeviceOps().to_numpy,
+    (thinc.util, "is_xp_array"): lambda a: isinstance(a, DeviceArray | np.ndarray),
+    (thinc.backends, "get_array_ops"): lambda a: (
+        DeviceOps() if isinstance(a, DeviceArray) else HOST
+    ),
+}
 
 # Whether the arrays of this module are CuPy's.
 ON_GPU = False
@@ -364,13 +305,7 @@ def use_device(monkeypatch):
     """Let Thinc's helpers know these arrays as they know CuPy's, wherever they are imported."""
     if ON_GPU:
         return
-    for home, stand_in in (
-        (thinc.util, get_array_module),
-        (thinc.util, to_numpy),
-        (thinc.util, is_xp_array),
-        (thinc.backends, get_array_ops),
-    ):
-        name = stand_in.__name__
+    for (home, name), stand_in in STAND_INS.items():
         own = getattr(home, name)
         for module in list(sys.modules.values()):
             if vars(module).get(name) is own:
@@ -389,5 +324,6 @@ def on_device():
 @contextmanager
 def counted():
     """Count the copies in a block from zero."""
-    TRANSFERS.clear()
+    TRANSFERS.uploads.clear()
+    TRANSFERS.downloads.clear()
     yield TRANSFERS

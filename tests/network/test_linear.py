@@ -26,7 +26,7 @@ from spacy_rootmind.network.linear import (
     list_templates,
     make_arc_keys,
 )
-from spacy_rootmind.network.tree_scorer import TreeGradient, TreeInput
+from spacy_rootmind.network.tree_scorer import TreeGradient, TreeInput, TreeScores
 from spacy_rootmind.training.losses import OBJECTIVES
 
 MODEL = {
@@ -34,7 +34,6 @@ MODEL = {
     "arc_bits": 18,
     "label_bits": 12,
 }
-LENGTHS = [3, 1, 7, 3, 12]
 # Three columns: two attributes of dependents and heads, and that of contexts.
 N_ATTRS, CONTEXT = 2, 2
 
@@ -42,21 +41,6 @@ N_ATTRS, CONTEXT = 2, 2
 @pytest.fixture
 def rng():
     return np.random.default_rng(7)
-
-
-def random_input(rng):
-    """Attributes of few values, so that words are often equal, in Docs of several sentences."""
-    vectors = [rng.integers(0, 4, size=(n, 3)).astype(np.uint64) for n in (11, 16)]
-    sentences = [
-        [np.arange(3), np.arange(3, 4), np.arange(4, 11)],
-        [np.arange(1, 4), np.arange(4, 16)],
-    ]
-    return TreeInput(vectors, sentences)
-
-
-def make_scorer(**sizes):
-    sizes = {"arc_bits": 20, "label_bits": 8, **sizes}
-    return LinearTreeScorer(N_ATTRS, CONTEXT, 3, nO=2, **sizes)
 
 
 def names_of_features(words, dep, head):
@@ -89,7 +73,7 @@ def test_features_are_those_of_the_templates(rng):
 
     The gradient of one arc's score counts how often each weight is in it.
     """
-    model = make_scorer()
+    model = LinearTreeScorer(N_ATTRS, CONTEXT, 3, arc_bits=20, label_bits=8, nO=2)
     model.initialize()
     sentences = [[np.arange(n) for n in (1, 2, 5)], [np.arange(7)]]
     X = TreeInput([rng.integers(0, 2, size=(n, 3)).astype(np.uint64) for n in (5, 7)], sentences)
@@ -116,53 +100,57 @@ def test_features_are_those_of_the_templates(rng):
     assert sorted(map(sorted, by_name.values())) == sorted(map(sorted, by_place.values()))
 
 
-def test_tree_scorer_gradient_matches_finite_differences(rng):
-    model = in_double(make_scorer(arc_bits=9), rng)
-    X = random_input(rng)
-    scores, backprop = model.begin_update(X)
-    weights = [rng.normal(size=square.shape) for square in scores.arcs]
-    gradients = backprop(TreeGradient([weights], scores.rows))
-    assert [own.shape for own in gradients] == [own.shape for own in X.vectors]
-    model.get_ref("labels").set_grad("W", np.zeros_like(model.get_ref("labels").get_param("W")))
-
-    def total():
-        arcs = model.predict(X).arcs
-        return sum((S * W).sum() for S, W in zip(arcs, weights, strict=True))
-
-    assert_parameters(model, total, rng)
+def trees_case(rng):
+    # Attributes of few values, so that words are often equal, in Docs of several sentences.
+    vectors = [rng.integers(0, 4, size=(n, 3)).astype(np.uint64) for n in (11, 16)]
+    sentences = [
+        [np.arange(3), np.arange(3, 4), np.arange(4, 11)],
+        [np.arange(1, 4), np.arange(4, 16)],
+    ]
+    model = LinearTreeScorer(N_ATTRS, CONTEXT, 3, arc_bits=9, label_bits=8, nO=2)
+    return model, TreeInput(vectors, sentences)
 
 
-def test_labels_gradient_matches_finite_differences(rng):
-    layout = Layout.from_lengths(OPS, LENGTHS)
+def labels_case(rng):
+    layout = Layout.from_lengths(OPS, [3, 1, 7, 3, 12])
     attributes = rng.integers(0, 4, size=(len(layout.words), 3)).astype(np.uint64)
     keys = make_arc_keys(attributes, layout, N_ATTRS, CONTEXT).templates
-    # Few weights, so that some are shared, also within an arc.
-    model = in_double(LinearLabels(5, nO=3), rng)
     heads = layout.roots[layout.sentence_of_row[layout.words]]
     heads[::2] += 1
-    arcs = layout.words, heads
-    weights = [rng.normal(size=(len(heads), 3)) for _ in range(2)]
-    # Labels of several sets of arcs are scored before their gradients are found.
-    for own in weights:
-        assert not model.begin_update((keys, layout, *arcs))[1](own).any()
-
-    def total():
-        return (model.predict((keys, layout, *arcs)) * sum(weights)).sum()
-
-    assert_parameters(model, total, rng)
+    # Few weights, so that some are shared, also within an arc.
+    return LinearLabels(5, nO=3), (keys, layout, layout.words, heads)
 
 
-def test_starts_gradient_matches_finite_differences(rng):
-    model = in_double(LinearStarts(3), rng)
+def starts_case(rng):
     vectors = [rng.integers(0, 3, size=(n, 3)).astype(np.uint64) for n in (6, 0, 9)]
-    X = BoundaryInput(vectors, [np.array([0, 1, 4, 5]), np.zeros(0, int), np.arange(9)])
-    scores, backprop = model.begin_update(X)
-    np.testing.assert_array_equal(scores[[2, 3]], NOT_A_WORD)
-    weights = rng.normal(size=15)
-    backprop(weights)
+    words = [np.array([0, 1, 4, 5]), np.zeros(0, int), np.arange(9)]
+    return LinearStarts(3), BoundaryInput(vectors, words)
+
+
+def scores_of_layer(found):
+    return found.arcs if isinstance(found, TreeScores) else [found]
+
+
+@pytest.mark.parametrize("case", [trees_case, labels_case, starts_case])
+def test_gradient_matches_finite_differences(case, rng):
+    """Those of several passes add up."""
+    model, X = case(rng)
+    in_double(model, rng)
+    weights = []
+    for _ in range(2):
+        found, backprop = model.begin_update(X)
+        own = [rng.normal(size=part.shape) for part in scores_of_layer(found)]
+        is_trees = isinstance(found, TreeScores)
+        d_X = backprop(TreeGradient([own], found.rows) if is_trees else own[0])
+        assert not any(map(np.any, d_X))
+        weights.append(own)
+    for layer in model.layers:
+        layer.set_grad("W", np.zeros_like(layer.get_param("W")))
 
     def total():
-        return (model.predict(X) * weights)[model.predict(X) != NOT_A_WORD].sum()
+        # Whitespace has a score, and no weights.
+        parts = zip(*weights, scores_of_layer(model.predict(X)), strict=True)
+        return sum(((a + b) * part * (part != NOT_A_WORD)).sum() for a, b, part in parts)
 
     assert_parameters(model, total, rng)
 
@@ -206,8 +194,7 @@ def make_nlp(model=MODEL, **config):
     return nlp
 
 
-def learn(nlp, docs, epochs, optimizer, size=20):
-    examples = gold_examples(docs, nlp)
+def learn(nlp, examples, epochs, optimizer, size=20):
     nlp.initialize(lambda: examples)
     for _ in range(epochs):
         for start in range(0, len(examples), size):
@@ -228,8 +215,8 @@ def dev_docs():
 @pytest.fixture(scope="module")
 def learnt(quickstart_docs):
     """A parser after two passes over the bundled treebank."""
-    optimizer = SGD(0.03, L2=0.0, grad_clip=0.0, use_averages=False)
-    return learn(make_nlp(), join(quickstart_docs, 4), 2, optimizer, size=2)
+    nlp, optimizer = make_nlp(), SGD(0.03, L2=0.0, grad_clip=0.0, use_averages=False)
+    return learn(nlp, gold_examples(join(quickstart_docs, 4), nlp), 2, optimizer, size=2)
 
 
 def test_parser_learns_the_bundled_treebank(learnt, quickstart_docs, dev_docs):
@@ -245,37 +232,28 @@ def test_parser_learns_the_bundled_treebank(learnt, quickstart_docs, dev_docs):
     assert scores["root_violations"] == 0
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("objective", [*OBJECTIVES, "the textbook's perceptron"])
 def test_every_objective_teaches_it(objective, quickstart_docs):
-    docs = quickstart_docs[:40]
-    nlp = learn(make_nlp(objective=objective), docs, 4, Adam(0.01, L2=0.0), size=10)
-    assert scores_of(nlp, docs)["dep_las_all"] > 0.95
-
-
-def test_plain_perceptron_learns_with_averages(quickstart_docs):
     """The textbook's: steps of one, no margin, and the average of all weights so far."""
-    docs = quickstart_docs[:40]
-    optimizer = SGD(1.0, L2=0.0, grad_clip=0.0, use_averages=True)
-    nlp = learn(make_nlp(objective="perceptron", margin=0.0), docs, 5, optimizer, size=4)
-    trees = nlp.get_pipe("root_mst").model.get_ref("trees")
-    weights = trees.get_param("W")
-    # Sums of whole steps.
-    np.testing.assert_array_equal(weights, np.round(weights))
-    with nlp.use_params(optimizer.averages):
+    docs, is_plain = quickstart_docs[:40], objective not in OBJECTIVES
+    how = {"objective": "perceptron", "margin": 0.0} if is_plain else {"objective": objective}
+    optimizer = SGD(1.0, L2=0.0, grad_clip=0.0) if is_plain else Adam(0.01, L2=0.0)
+    nlp = make_nlp(**how)
+    learn(nlp, gold_examples(docs, nlp), 5, optimizer, size=4 if is_plain else 10)
+    if is_plain:
+        weights = nlp.get_pipe("root_mst").model.get_ref("trees").get_param("W").copy()
+        # Sums of whole steps.
+        np.testing.assert_array_equal(weights, np.round(weights))
+    with nlp.use_params(optimizer.averages if is_plain else {}):
         assert scores_of(nlp, docs)["dep_uas_all"] > 0.95
-        assert not np.array_equal(trees.get_param("W"), weights)
+        assert scores_of(nlp, docs)["dep_las_all"] > (0.0 if is_plain else 0.95)
 
 
 def test_tags_are_features(quickstart_docs):
     """Words that say nothing leave the tags."""
     docs = quickstart_docs[:60]
     nlp = make_nlp({**MODEL, "attrs": ["TAG"], "context": "POS"})
-    examples = [Example(gold.copy(), gold) for gold in docs]
-    nlp.initialize(lambda: examples)
-    optimizer = Adam(0.01, L2=0.0)
-    for _ in range(6):
-        for start in range(0, len(examples), 20):
-            nlp.update(examples[start : start + 20], sgd=optimizer)
+    learn(nlp, [Example(gold.copy(), gold) for gold in docs], 6, Adam(0.01, L2=0.0))
     assert nlp.evaluate([Example(gold.copy(), gold) for gold in docs])["dep_uas_all"] > 0.9
     with pytest.raises(ValueError, match="expected TAG on the tokens of each Doc"):
         nlp("No tags here.")
@@ -303,12 +281,9 @@ def test_weights_of_another_network_are_refused(learnt, other):
         parser.from_bytes(learnt.get_pipe("root_mst").to_bytes())
 
 
-def test_a_batch_is_parsed_as_each_doc_alone(learnt, dev_docs):
+def test_batches_and_long_docs_are_parsed_as_each_doc_alone(learnt, dev_docs):
     texts = ["", " \n ", *(doc.text for doc in dev_docs[:20]), "Hi!\n\n" * 3]
     assert list(map(arcs_of, learnt.pipe(texts))) == [arcs_of(learnt(text)) for text in texts]
-
-
-def test_long_docs_are_parsed(learnt):
     words = ["The", "cat", "saw", "a", "dog", "."] * 900
     doc = learnt(Doc(learnt.vocab, words=words))
     assert len(list(doc.sents)) > 500
@@ -338,7 +313,7 @@ def learn_one_tree(heads, margin):
     places = [dep if head == 0 else head - 1 for dep, head in enumerate(heads[1:])]
     deps = ["ROOT" if head == 0 else "dep" for head in heads[1:]]
     gold = Doc(nlp.vocab, words=["Book", "that", "flight"], heads=places, deps=deps)
-    learn(nlp, [gold], 1, SGD(1.0, L2=0.0, grad_clip=0.0, use_averages=False))
+    learn(nlp, gold_examples([gold], nlp), 1, SGD(1.0, L2=0.0, grad_clip=0.0, use_averages=False))
     attributes = gold.to_array(["NORM", "PREFIX", "SUFFIX", "SHAPE"])
     trees = nlp.get_pipe("root_mst").model.get_ref("trees")
     return trees, TreeInput([attributes], [[np.arange(3)]])
@@ -347,10 +322,9 @@ def learn_one_tree(heads, margin):
 def test_without_margin_the_perceptron_only_learns_from_errors():
     """All weights are zero, so that all trees are tied, and `decode` takes one of them."""
     best = decode(np.zeros((4, 4))).tolist()
-    trees, _ = learn_one_tree(best, margin=0.0)
-    assert not trees.get_param("W").any()
-    trees, _ = learn_one_tree(best, margin=1.0)
-    assert trees.get_param("W").any()
+    for margin in (0.0, 1.0):
+        trees, _ = learn_one_tree(best, margin=margin)
+        assert trees.get_param("W").any() == (margin > 0)
 
 
 def test_without_margin_an_update_adds_the_gold_trees_features_and_takes_the_best_ones():

@@ -2,7 +2,7 @@
 
 import copy
 import pickle
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -92,21 +92,15 @@ def test_types_have_keys_of_their_own(width):
 
 
 def test_types_are_kept_up_to_the_size(nlp):
-    tok2vec = cached(embed(docs := [Doc(nlp.vocab, words=WORDS[:4])]), size=6)
-    tok2vec.predict(docs)
-    calls = []
-    cache = cache_of(tok2vec)
+    tok2vec = cached(embed([Doc(nlp.vocab, words=WORDS[:4])]), size=6)
+    cache, calls = cache_of(tok2vec), []
     forward = cache.forward
-
-    def count(model, docs, is_train):
-        calls.append(len(docs[0]))
-        return forward(model, docs, is_train)
-
-    cache.forward = count
-    for words, new in [(WORDS[:4], []), (WORDS[2:6], [2]), (WORDS[5:9], [4]), (WORDS[5:9], [])]:
-        calls.clear()
-        tok2vec.predict([Doc(nlp.vocab, words=words)])
-        assert calls == new
+    cache.forward = lambda model, docs, is_train: (
+        calls.append(len(docs[0])) or forward(model, docs, is_train)
+    )
+    for start, stop in [(0, 4), (0, 4), (2, 6), (5, 9), (5, 9)]:
+        tok2vec.predict([Doc(nlp.vocab, words=WORDS[start:stop])])
+    assert calls == [4, 2, 4]
 
 
 def test_attributes_that_tokens_set_themselves_count(nlp):
@@ -117,48 +111,47 @@ def test_attributes_that_tokens_set_themselves_count(nlp):
     assert_as_without(tok2vec, docs)
 
 
-def test_loaded_and_averaged_weights_are_noticed(nlp):
-    docs = random_docs(nlp, np.random.default_rng(1))
-    tok2vec = cached(embed(docs))
-    before = tok2vec.predict(docs)
-    other = embed(docs, seed=9)
-    params = {(node.id, name): 2 * node.get_param(name) for node, name in params_of(tok2vec)}
-    with tok2vec.use_params(params):
-        assert_as_without(tok2vec, docs)
-    for own, expected in zip(tok2vec.predict(docs), before, strict=True):
-        np.testing.assert_array_equal(own, expected)
-    tok2vec.get_ref("embed").from_bytes(other.to_bytes())
-    assert_as_without(tok2vec, docs)
-    assert (tok2vec.predict(docs)[0] != before[0]).any()
+def load(tok2vec, docs):
+    tok2vec.get_ref("embed").from_bytes(embed(docs, seed=9).to_bytes())
 
 
-def params_of(model):
-    return [(node, name) for node in model.walk() for name in node.param_names]
-
-
-def test_other_word_vectors_are_noticed(nlp):
-    docs = [Doc(nlp.vocab, words=WORDS)]
-    tok2vec = cached(embed(docs))
-    tok2vec.predict(docs)
-    nlp.vocab.vectors.data = 2 * nlp.vocab.vectors.data
-    assert_as_without(tok2vec, docs)
-    nlp.vocab.vectors.add(nlp.vocab.strings["naïve"], row=1)
-    assert_as_without(tok2vec, docs)
-
-
-def test_trained_weights_are_noticed(nlp):
+def train(tok2vec, docs):
     """Optimizers change weights in place."""
-    docs = random_docs(nlp, np.random.default_rng(1))
-    tok2vec = cached(embed(docs))
-    before = tok2vec.predict(docs)
-    optimizer = Adam(0.1)
     for _ in range(2):
         found, backprop = tok2vec.begin_update(docs)
         backprop([np.ones_like(own) for own in found])
         assert_as_without(tok2vec, docs)
-        tok2vec.finish_update(optimizer)
-        assert_as_without(tok2vec, docs)
+        tok2vec.finish_update(Adam(0.1))
+
+
+def change_vectors(tok2vec, docs):
+    docs[0].vocab.vectors.data = 2 * docs[0].vocab.vectors.data
+
+
+def add_vector(tok2vec, docs):
+    docs[0].vocab.vectors.add(docs[0].vocab.strings["naïve"], row=1)
+
+
+@pytest.mark.parametrize("change", [load, train, change_vectors, add_vector])
+def test_other_weights_and_word_vectors_are_noticed(nlp, change):
+    docs = [Doc(nlp.vocab, words=WORDS)]
+    tok2vec = cached(embed(docs))
+    before = tok2vec.predict(docs)
+    change(tok2vec, docs)
+    assert_as_without(tok2vec, docs)
     assert (tok2vec.predict(docs)[0] != before[0]).any()
+
+
+def test_averaged_weights_are_noticed_and_given_back(nlp):
+    docs = [Doc(nlp.vocab, words=WORDS)]
+    tok2vec = cached(embed(docs))
+    [before] = tok2vec.predict(docs)
+    pairs = [(node, name) for node in tok2vec.walk() for name in node.param_names]
+    params = {(node.id, name): 2 * node.get_param(name) for node, name in pairs}
+    with tok2vec.use_params(params):
+        assert_as_without(tok2vec, docs)
+        assert (tok2vec.predict(docs)[0] != before).any()
+    np.testing.assert_array_equal(tok2vec.predict(docs)[0], before)
 
 
 def test_copies_have_caches_of_their_own(nlp):
@@ -188,20 +181,10 @@ def test_threads_share_a_cache(nlp):
     tok2vec = cached(embed(random_docs(nlp, rng)), size=5)
     batches = [random_docs(nlp, rng) for _ in range(40)]
     expected = [cached(embed(batches[0])).predict(docs) for docs in batches]
-    wrong = []
-
-    def predict(numbers):
-        for number in numbers:
-            found = tok2vec.predict(batches[number])
-            if any((a != b).any() for a, b in zip(found, expected[number], strict=True)):
-                wrong.append(number)
-
-    threads = [threading.Thread(target=predict, args=(rng.permutation(40),)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(tok2vec.predict, 3 * batches))
+    for one, other in zip(found, 3 * expected, strict=True):
+        assert all((a == b).all() for a, b in zip(one, other, strict=True))
 
 
 def test_embeddings_that_read_more_than_a_token_stay(nlp):

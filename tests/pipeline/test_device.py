@@ -30,17 +30,17 @@ from thinc.api import Adam, Model, NumpyOps
 from spacy_rootmind.annotation.records import read_record
 from spacy_rootmind.guidelines.constraints import Constraints
 from spacy_rootmind.network.architecture import build_biaffine_parser
+from spacy_rootmind.network.transfer import to_device, to_host
 from spacy_rootmind.pipeline.alternatives import kbest
 from spacy_rootmind.pipeline.root_mst import RootMST
 from spacy_rootmind.pipeline.stored_distributions import teacher_name
 from spacy_rootmind.training.losses import OBJECTIVES
 
 WIDTH = 6
-OTHER_LAYERS = {"label_rank": 2, "boundary_qrnn_width": 3}
 OF_STAND_IN = pytest.mark.skipif(ON_GPU, reason="counts or refuses what CuPy does not")
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def device(monkeypatch):
     """Thinc's helpers know the stand-in as they know CuPy."""
     use_device(monkeypatch)
@@ -111,34 +111,55 @@ def learn(parser, examples, **settings):
     return parser.update(examples, **settings)["root_mst"]
 
 
+def run_counted(run, *args, most):
+    """Run a function with at most so many uploads and downloads, whatever is in its arguments."""
+    with counted():
+        found = run(*args)
+        uploads, downloads = TRANSFERS.count("spacy_rootmind")
+    assert uploads <= most[0]
+    assert downloads <= most[1]
+    return found
+
+
 # --- training ----------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("device")
+def teach(examples):
+    """Give every other example the distributions of a teacher instead of a tree."""
+    teacher = make(NumpyOps(), examples, distribution_threshold=1e-9)
+    docs = [Doc(eg.predicted.vocab).from_bytes(eg.predicted.to_bytes()) for eg in examples[1::2]]
+    teacher.set_annotations(docs, teacher.predict(docs))
+    found = list(examples)
+    found[1::2] = [Example(eg.predicted, doc) for eg, doc in zip(examples[1::2], docs, strict=True)]
+    return found
+
+
 @pytest.mark.one_each("objective")
-@pytest.mark.parametrize("layers", [{}, OTHER_LAYERS], ids=len)
+@pytest.mark.parametrize(
+    ("layers", "is_taught", "most"),
+    [
+        ({}, False, (9, 3)),
+        # States of whole Docs take two more uploads.
+        ({"label_rank": 2, "boundary_qrnn_width": 3}, False, (11, 3)),
+        # One more set of arcs, for labels that the teacher finds probable.
+        ({}, True, (10, 3)),
+    ],
+    ids=["trees", "layers", "teachers"],
+)
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_learning_on_a_device_gives_the_same_gradients(examples, objective, layers):
+def test_learning_on_a_device_gives_the_same_gradients(
+    examples, objective, layers, is_taught, most
+):
+    own = teach(examples) if is_taught else examples
     there, here = make_both(examples, objective=objective, dropout=0.3, layers=layers)
-    losses = [learn(parser, examples) for parser in (there, here)]
-    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
-    assert_same_arrays(there.model, here.model, "get_grad")
+    for batch in (own[:4], own):
+        loss = run_counted(learn, there, batch, most=most)
+        assert loss == pytest.approx(learn(here, batch), rel=1e-5)
+        assert_same_arrays(there.model, here.model, "get_grad")
+    if is_taught:
+        assert loss != pytest.approx(learn(here, examples), rel=0.01)
 
 
-@OF_STAND_IN
-@pytest.mark.usefixtures("device")
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_an_update_copies_the_same_few_times_whatever_is_in_it(examples, objective):
-    parser = make(DeviceOps(), examples, objective=objective, dropout=0.3)
-    for batch in (examples[:4], examples):
-        with counted():
-            learn(parser, batch)
-            uploads, downloads = TRANSFERS.count("spacy_rootmind")
-        assert uploads <= 9
-        assert downloads <= 3
-
-
-@pytest.mark.usefixtures("device")
 def test_steps_of_the_optimizer_stay_on_the_device(examples):
     there, here = make_both(examples, learn_rate_factor=2.0)
     for parser in (there, here):
@@ -154,35 +175,6 @@ def test_steps_of_the_optimizer_stay_on_the_device(examples):
     assert_same_arrays(there.model, here.model, "get_param", rtol=0.01, atol=0.01)
 
 
-@pytest.fixture
-def taught(examples):
-    """Every other example has the distributions of a teacher instead of a tree."""
-    teacher = make(NumpyOps(), examples, distribution_threshold=1e-9)
-    found = []
-    for i, example in enumerate(examples):
-        doc = Doc(example.predicted.vocab).from_bytes(example.predicted.to_bytes())
-        if i % 2:
-            teacher.set_annotations([doc], teacher.predict([doc]))
-        found.append(Example(example.predicted, doc if i % 2 else example.reference))
-    return found
-
-
-@pytest.mark.usefixtures("device")
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_students_on_a_device_get_the_same_gradients(examples, taught, objective):
-    there, here = make_both(examples, objective=objective)
-    with counted():
-        losses = [learn(there, taught)]
-        uploads, downloads = TRANSFERS.count("spacy_rootmind")
-    # One more set of arcs, for labels that the teacher finds probable.
-    assert uploads <= 10
-    assert downloads <= 3
-    losses.append(learn(here, taught))
-    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
-    assert_same_arrays(there.model, here.model, "get_grad")
-    assert losses[1] != pytest.approx(learn(here, examples), rel=0.01)
-
-
 # --- parses ------------------------------------------------------------------------------------
 
 
@@ -191,93 +183,68 @@ def give_label(doc):
 
 
 @pytest.mark.parametrize(
-    ("more", "most"),
+    ("more", "n_tokens"),
     [
         ({"decode": "tree"}, 20),
         ({"decode": "labelled_tree", "alternatives": kbest(3, labelled=True)}, 4096),
         ({"constraints": give_label, "sentences": "doc"}, 20),
     ],
 )
-@pytest.mark.usefixtures("device")
-def test_parses_on_a_device_are_the_same(examples, monkeypatch, more, most):
+def test_parses_on_a_device_are_the_same(examples, monkeypatch, more, n_tokens):
     """With Docs of at most so many tokens at once."""
     settings = {"confidence": True, "arc_threshold": 0.01, "alternatives": kbest(3), **more}
     there, here = make_both(examples, **settings)
     docs = [eg.predicted for eg in examples]
-    monkeypatch.setattr("spacy_rootmind.pipeline.prediction.MAX_TOKENS", most)
+    monkeypatch.setattr("spacy_rootmind.pipeline.prediction.MAX_TOKENS", n_tokens)
     for far, near in zip(there.predict(docs), here.predict(docs), strict=True):
         np.testing.assert_array_equal(far.heads, near.heads)
         assert far.deps == near.deps
         assert "constraints" not in more or {*near.deps[:1]} <= {"obj"}
-        assert_close(far.details, near.details)
+        assert [place for *place, _ in far.details] == [place for *place, _ in near.details]
+        for (*_, a), (*_, b) in zip(far.details, near.details, strict=True):
+            for name in ("log_prob", "entropy", "head_probs"):
+                assert_close(getattr(a.confidence, name), getattr(b.confidence, name))
+            assert_close(a.alternatives.log_probs, b.alternatives.log_probs)
+            arcs = [probs_of(own.arcs) for own in (a, b)]
+            # An arc with a probability next to the threshold may be missing on one side.
+            places = sorted(arcs[0].keys() | arcs[1].keys())
+            assert_close(*([own.get(place, 0.01) for place in places] for own in arcs), atol=0)
 
 
-@pytest.mark.usefixtures("device")
+def assert_close(found, expected, atol=1e-3):
+    np.testing.assert_allclose(found, expected, rtol=0.01, atol=atol)
+
+
+def probs_of(table):
+    """The probability of each arc with its label."""
+    names = [table.label_names[label] for label in table.labels]
+    arcs = zip(table.dependents.tolist(), table.heads.tolist(), names, strict=True)
+    return dict(zip(arcs, table.probs.tolist(), strict=True))
+
+
 def test_temperatures_fitted_on_a_device_are_the_same(examples):
     there, here = make_both(examples)
-    assert there.fit_temperature(examples) == pytest.approx(
-        here.fit_temperature(examples), rel=1e-3
-    )
-    assert there.cfg["label_temperature"] == pytest.approx(here.cfg["label_temperature"], rel=1e-3)
-
-
-def assert_close(far, near):
-    """Assert that the same sentences have the same annotation, to a few digits."""
-    assert [place for *place, _ in far] == [place for *place, _ in near]
-    for (*_, a), (*_, b) in zip(far, near, strict=True):
-        for name in ("log_prob", "entropy", "head_probs"):
-            expected = getattr(b.confidence, name)
-            np.testing.assert_allclose(getattr(a.confidence, name), expected, rtol=0.01, atol=1e-3)
-        np.testing.assert_allclose(
-            a.alternatives.log_probs, b.alternatives.log_probs, rtol=0.01, atol=1e-3
-        )
-        arcs = [
-            {
-                (dep, head, table.label_names[label]): prob
-                for dep, head, label, prob in zip(
-                    table.dependents, table.heads, table.labels, table.probs, strict=True
-                )
-            }
-            for table in (a.arcs, b.arcs)
-        ]
-        assert arcs[1]
-        for place in arcs[0].keys() | arcs[1].keys():
-            # An arc with a probability next to the threshold may be missing on one side.
-            probs = [own.get(place, 0.01) for own in arcs]
-            assert probs[0] == pytest.approx(probs[1], rel=0.01)
+    for parser in (there, here):
+        parser.fit_temperature(examples)
+    for name in ("temperature", "label_temperature"):
+        assert there.cfg[name] == pytest.approx(here.cfg[name], rel=1e-3) != 1.0
 
 
 @OF_STAND_IN
-@pytest.mark.usefixtures("device")
-def test_boundaries_from_whole_docs_take_few_more_uploads(examples):
-    docs = [example.predicted for example in examples]
-    counts = {}
-    for width in (0, 3):
-        layers = {"boundary_qrnn_width": width}
-        parser = make(DeviceOps(), examples, dropout=0.3, layers=layers, decode="tree")
-        for run in (partial(learn, parser, examples), partial(parser.predict, docs)):
-            with counted():
-                run()
-                counts.setdefault(width, []).append(TRANSFERS.count("spacy_rootmind"))
-    (learnt, predicted), more = counts[0], counts[3]
-    assert more == [(learnt[0] + 2, learnt[1]), (predicted[0] + 1, predicted[1])]
+@pytest.mark.parametrize(
+    ("settings", "most"),
+    [
+        ({}, (6, 3)),
+        ({"layers": {"boundary_qrnn_width": 3}}, (7, 3)),
+        ({"confidence": True, "arc_threshold": 0.01, "alternatives": kbest(3)}, (10, 5)),
+    ],
+)
+def test_a_parse_copies_the_same_few_times_whatever_is_in_it(examples, settings, most):
+    parser = make(DeviceOps(), examples, decode="tree", **settings)
+    for batch in (examples[:4], examples):
+        run_counted(parser.predict, [example.predicted for example in batch], most=most)
 
 
-@OF_STAND_IN
-@pytest.mark.usefixtures("device")
-def test_a_parse_copies_the_same_few_times_whatever_is_in_it(examples):
-    details = {"confidence": True, "arc_threshold": 0.01, "alternatives": kbest(3)}
-    for settings, most in (({}, (6, 3)), (details, (10, 5))):
-        parser = make(DeviceOps(), examples, decode="tree", **settings)
-        for batch in (examples[:4], examples):
-            with counted():
-                parser.predict([example.predicted for example in batch])
-                uploads, downloads = TRANSFERS.count("spacy_rootmind")
-            assert uploads <= most[0]
-            assert downloads <= most[1]
-
-
-@pytest.mark.usefixtures("device")
 def test_a_teacher_on_a_device_keeps_the_same_distributions(examples):
     there, here = make_both(examples, distribution_threshold=1e-4, sentences="doc")
     assert teacher_name(there.model, there.labels) == teacher_name(here.model, here.labels)
@@ -292,7 +259,6 @@ def test_a_teacher_on_a_device_keeps_the_same_distributions(examples):
         np.testing.assert_allclose(far, near, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.usefixtures("device")
 def test_weights_move_between_host_and_device_by_files(examples, tmp_path):
     there, here = make_both(examples)
     learn(there, examples, sgd=Adam(0.01))
@@ -321,7 +287,6 @@ def make_pipeline(examples):
     return nlp
 
 
-@pytest.mark.usefixtures("device")
 def test_pipelines_with_a_shared_tok2vec_run_on_a_device(examples):
     with on_device():
         there = make_pipeline(examples)
@@ -330,12 +295,8 @@ def test_pipelines_with_a_shared_tok2vec_run_on_a_device(examples):
     for nlp in (there, here):
         found = {}
         fix_random_seed(1)
-        with counted():
-            nlp.update(examples, sgd=False, losses=found)
-            uploads, downloads = TRANSFERS.count("spacy_rootmind")
+        run_counted(partial(nlp.update, sgd=False, losses=found), examples, most=(9, 3))
         losses.append(found)
-        assert uploads <= 9
-        assert downloads <= 3
     assert losses[0]["root_mst"] == pytest.approx(losses[1]["root_mst"], rel=1e-4)
     assert losses[0]["tok2vec"] == pytest.approx(losses[1]["tok2vec"], rel=1e-3)
     for name in ("tok2vec", "root_mst"):
@@ -354,6 +315,44 @@ def test_pipelines_with_a_shared_tok2vec_run_on_a_device(examples):
     here.get_pipe("root_mst").from_bytes(saved, exclude=["vocab"])
     for far, near in zip(there(text), here(text), strict=True):
         assert (far.head.i, far.dep_) == (near.head.i, near.dep_)
+
+
+# --- many arrays in one copy ---------------------------------------------------------------------
+
+
+ARRAYS = [
+    np.arange(6, dtype="i4").reshape(2, 3),
+    np.array([True, False, True]),
+    np.arange(8.0).reshape(4, 2).T,
+    np.zeros((0, 3), dtype="f4"),
+    np.array(1.5, dtype="f4"),
+    np.array([-1, 2**60]),
+    np.array([[np.nan, np.inf]], dtype="f4"),
+]
+
+
+@OF_STAND_IN
+@pytest.mark.parametrize("arrays", [ARRAYS, ARRAYS[::-1], ARRAYS[3:4]])
+def test_arrays_come_back_as_they_were_sent(arrays):
+    with counted():
+        there = to_device(MODULE, arrays)
+        back = to_host(MODULE, there)
+        assert (len(TRANSFERS.uploads), len(TRANSFERS.downloads)) == (1, 1)
+    for sent, own, found in zip(arrays, there, back, strict=True):
+        assert isinstance(own, DeviceArray)
+        assert own.flags["C_CONTIGUOUS"]
+        assert found.flags["ALIGNED"]
+        assert (own.dtype, own.shape) == (found.dtype, found.shape) == (sent.dtype, sent.shape)
+        np.testing.assert_array_equal(found, sent)
+
+
+@OF_STAND_IN
+def test_nothing_is_copied_without_need():
+    with counted():
+        assert to_device(MODULE, []) == to_host(MODULE, []) == []
+        assert not TRANSFERS.uploads + TRANSFERS.downloads
+    for copy in (to_device, to_host):
+        assert all(a is b for a, b in zip(copy(np, ARRAYS), ARRAYS, strict=True))
 
 
 # --- the stand-in ------------------------------------------------------------------------------

@@ -1,0 +1,97 @@
+"""Padding, buckets and distances: everything in its place, and little of it padding."""
+
+import numpy as np
+import pytest
+from thinc.api import NumpyOps, Ops
+
+from spacy_rootmind.network import distance
+from spacy_rootmind.network.layout import MAX_BUCKET_SCORES, Layout
+from spacy_rootmind.network.refine import softmax_heads
+
+LENGTHS = [3, 1, 7, 3, 12, 0, 40, 41, 2]
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(3)
+
+
+@pytest.fixture(params=[NumpyOps(), Ops()], ids=["compiled", "plain"])
+def layout(request):
+    return Layout.from_lengths(request.param, LENGTHS)
+
+
+def test_layout_places_every_row_once(layout):
+    rows = np.concatenate([bucket.inside[1] for bucket in layout.buckets])
+    assert sorted(rows.tolist()) == list(range(sum(LENGTHS) + len(LENGTHS)))
+    assert sorted([*layout.roots.tolist(), *layout.words.tolist()]) == sorted(rows.tolist())
+    assert sorted(s for bucket in layout.buckets for s in bucket.sentences) == list(range(9))
+
+
+@pytest.mark.parametrize(
+    ("lengths", "most"),
+    [
+        (np.random.default_rng(0).integers(1, 200, size=2000).tolist(), 1.25),
+        # Short sentences are not padded to a long one.
+        ([1] * 50 + [100], 1.0),
+    ],
+    ids=["many", "one long"],
+)
+def test_layout_bounds_padding_and_bucket_size(lengths, most):
+    layout = Layout.from_lengths(NumpyOps(), lengths)
+    assert sum(bucket.rows.size for bucket in layout.buckets) <= most * layout.n_rows
+    for bucket in layout.buckets:
+        b, m = bucket.rows.shape
+        assert b == 1 or b * m * m <= MAX_BUCKET_SCORES
+
+
+def test_pad_and_unpad_are_inverse(layout, rng):
+    flat = rng.normal(size=(layout.n_rows, 4)).astype("f")
+    back = np.zeros_like(flat)
+    for bucket in layout.buckets:
+        padded = bucket.pad(flat)
+        assert not padded[bucket.rows == layout.n_rows].any()
+        bucket.add_unpadded(padded, back)
+    np.testing.assert_array_equal(back, flat)
+
+
+def test_distance_buckets_cover_both_sides():
+    deps, heads = np.meshgrid(np.arange(1, 50), np.arange(1, 50), indexing="ij")
+    buckets = distance.bucket_of(deps, heads)
+    assert buckets.min() >= 1
+    assert buckets.max() == distance.N_BUCKETS - 1
+    different = deps != heads
+    assert (buckets != buckets.T)[different].all()
+    # Direct neighbours have buckets of their own.
+    assert ((buckets == buckets[1, 2]) == (heads - deps == 1))[different].all()
+    assert (distance.bucket_of(np.arange(1, 9), np.zeros(8, int)) == distance.ROOT_BUCKET).all()
+
+
+@pytest.mark.parametrize("over_heads", [True, False])
+@pytest.mark.parametrize("m", [1, 2, 5, 60, 300])
+def test_distance_spread_and_collect_match_plain_loops(rng, m, over_heads):
+    by_bucket = rng.normal(size=(2, m, distance.N_BUCKETS))
+    scores = rng.normal(size=(2, m, m))
+    scores[:, 0] = 0.0
+    scores[:, np.arange(m), np.arange(m)] = 0.0
+    spread = distance.spread(by_bucket, distance.bucket_table(m), over_heads=over_heads)
+    found, expected = np.zeros_like(scores), np.zeros_like(by_bucket)
+    for dep in range(1, m):
+        buckets = distance.bucket_of(np.full(m, dep), np.arange(m)).tolist()
+        for head in set(range(m)) - {dep}:
+            own, q = dep if over_heads else head, buckets[head]
+            found[:, dep, head] = by_bucket[:, own, q]
+            expected[:, own, q] += scores[:, dep, head]
+    means_something = scores != 0.0
+    np.testing.assert_array_equal(found, spread * means_something)
+    ranges = distance.sum_ranges(m, over_heads)
+    collected = distance.collect(scores, ranges, over_heads=over_heads)
+    np.testing.assert_allclose(collected, expected, atol=1e-12)
+
+
+def test_softmax_heads_gives_distributions_over_allowed_heads(layout, rng):
+    for bucket in layout.buckets:
+        scores = (rng.normal(size=bucket.allowed.shape) * 50).astype("f")
+        probs = softmax_heads(scores, bucket)
+        assert not probs[bucket.allowed == 0].any()
+        np.testing.assert_allclose(probs.sum(axis=2), bucket.allowed.any(axis=2), rtol=1e-5)
