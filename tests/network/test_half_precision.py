@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import spacy
 from parsers import LISTENING, SMALL_MODEL, arcs_of, gold_examples, train
-from spacy.util import fix_random_seed, load_model_from_config, registry
+from spacy.util import fix_random_seed, load_model_from_config
 from thinc.api import Config, Linear
 
 from spacy_rootmind import configure
@@ -47,13 +47,15 @@ def parse(nlp):
 
 @pytest.mark.parametrize("way", ["folder", "bytes"])
 def test_pipeline_is_read_as_it_was_rounded(way, nlp, tmp_path):
+    before = weights_of(nlp.get_pipe("tok2vec").model)
     if way == "folder":
         nlp.to_disk(tmp_path)
+        size = (tmp_path / "tok2vec" / "model").stat().st_size
+        assert size < 2.2 * sum(weights.size for weights in before)
         read = spacy.load(tmp_path)
     else:
-        config = Config(nlp.config).copy()
-        read = load_model_from_config(config).from_bytes(nlp.to_bytes())
-    before, after = (weights_of(one.get_pipe("tok2vec").model) for one in (nlp, read))
+        read = load_model_from_config(Config(nlp.config).copy()).from_bytes(nlp.to_bytes())
+    after = weights_of(read.get_pipe("tok2vec").model)
     assert len(before) == len(after) >= 6
     for old, new in zip(before, after, strict=True):
         assert new.dtype == "float32"
@@ -64,12 +66,6 @@ def test_pipeline_is_read_as_it_was_rounded(way, nlp, tmp_path):
     assert arcs == other_arcs
     assert probs == pytest.approx(other_probs, abs=0.02)
     assert probs != other_probs
-
-
-def test_file_has_two_bytes_per_weight(nlp, tmp_path):
-    nlp.to_disk(tmp_path)
-    n_weights = sum(weights.size for weights in weights_of(nlp.get_pipe("tok2vec").model))
-    assert (tmp_path / "tok2vec" / "model").stat().st_size < 2.2 * n_weights
 
 
 def test_listeners_can_be_replaced(nlp, tmp_path):
@@ -85,17 +81,11 @@ def test_listeners_can_be_replaced(nlp, tmp_path):
 
 def test_single_precision_is_read(nlp):
     """A pipeline that was trained without can be given the architecture afterwards."""
-    inner = nlp.get_pipe("tok2vec").model.layers[0]
-    build = registry.architectures.get("spacy.HashEmbedCNN.v2")
-    arguments = {k: v for k, v in SMALL_MODEL["tok2vec"].items() if not k.startswith("@")}
-    model = build(**arguments)
-    model.from_bytes(inner.to_bytes())
-    outer = build_half_precision(model)
+    outer = nlp.get_pipe("tok2vec").model
     assert outer.get_dim("nO") == 32
-    message = outer.to_dict()
-    exact = {**message, "params": [{}, *inner.to_dict()["params"]]}
-    outer.from_dict(exact)
-    for old, new in zip(weights_of(inner), weights_of(outer), strict=True):
+    exact = {**outer.to_dict(), "params": [{}, *outer.layers[0].to_dict()["params"]]}
+    other = build_half_precision(outer.layers[0].copy()).from_dict(exact)
+    for old, new in zip(weights_of(outer), weights_of(other), strict=True):
         np.testing.assert_array_equal(new, old)
 
 
@@ -106,15 +96,3 @@ def test_weights_that_do_not_fit_are_refused(weight):
     layer.set_param("b", np.array([0.0, weight], dtype="float32"))
     with pytest.raises(ValueError, match=r"expected weights below 65504.*single precision"):
         build_half_precision(layer).to_bytes()
-
-
-def test_gradient_and_output_are_those_of_the_network():
-    layer = Linear(2, 3)
-    layer.initialize()
-    wrapped = build_half_precision(layer)
-    assert (wrapped.get_dim("nO"), wrapped.get_dim("nI")) == (2, 3)
-    inputs = np.arange(6, dtype="float32").reshape(2, 3)
-    found, backprop = wrapped(inputs, is_train=True)
-    expected, expected_backprop = layer(inputs, is_train=True)
-    np.testing.assert_array_equal(found, expected)
-    np.testing.assert_array_equal(backprop(found), expected_backprop(found))

@@ -1,8 +1,5 @@
 """The parser over spacy-curated-transformers: the config that ships, and what only it has."""
 
-import json
-import shutil
-
 import pytest
 import spacy
 from listening import (
@@ -14,14 +11,9 @@ from listening import (
     losses_of,
     make_config,
     root_mst,
-    sizes,
-    train_shipped,
     unchanged,
     weights_of,
 )
-from spacy.training import Example
-from spacy.training.loop import train_while_improving
-from spacy.util import registry
 
 from spacy_rootmind import replace_parser
 
@@ -34,26 +26,6 @@ pytestmark = pytest.mark.filterwarnings(
 
 PACKAGE = "spacy_curated_transformers"
 TEXT = "The cat saw a dog. It slept."
-
-
-def test_shipped_config_trains_and_is_reloaded_without_the_encoders_folder(
-    encoder, corpus, gold, tmp_path
-):
-    shutil.copytree(encoder, tmp_path / "encoder")
-    # Windows that the tiny encoder can hold.
-    window = {"window": 48, "stride": 36}
-    spans = {f"components.transformer.model.with_spans.{k}": v for k, v in window.items()}
-    model = train_shipped(
-        "curated.cfg", tmp_path / "encoder", corpus, tmp_path, **sizes(encoder), **spans
-    )
-    shutil.rmtree(tmp_path / "encoder")
-    scores = json.loads((model / "meta.json").read_text("utf8"))["performance"]
-    assert scores["dep_uas"] > 0.7
-    assert scores["sents_f"] > 0.6
-    nlp = spacy.load(model)
-    found = nlp.evaluate([Example(nlp.make_doc(doc.text), doc) for doc in gold])
-    assert found["dep_uas"] == pytest.approx(scores["dep_uas"], abs=1e-3)
-    assert found["dep_las"] == pytest.approx(scores["dep_las"], abs=1e-3)
 
 
 # --- other encoders and listeners --------------------------------------------------------------
@@ -139,40 +111,3 @@ def test_frozen_transformer_stays_as_it_is(is_replaced, encoder, gold):
     losses = losses_of(nlp, examples[:4])
     assert losses[-1] < 0.8 * losses[0]
     assert unchanged(before, encoder)
-
-
-def test_transformer_thaws_when_training_says_so(encoder, gold):
-    nlp, examples = initialized(make_config(PACKAGE, encoder), gold)
-    make = registry.callbacks.get("spacy-curated-transformers.gradual_transformer_unfreezing.v1")
-    before = weights_of(encoder_of(nlp))
-    changed = []
-    for _step in train_while_improving(
-        nlp,
-        nlp.create_optimizer(),
-        ((0, examples[:4]) for _ in range(4)),
-        lambda: (0.0, {}),
-        dropout=0.0,
-        eval_frequency=10,
-        accumulate_gradient=1,
-        patience=0,
-        max_steps=0,
-        exclude=[],
-        annotating_components=[],
-        before_update=make({"*": 2}),
-    ):
-        changed.append(not unchanged(before, encoder_of(nlp)))
-    assert changed == [False, False, True, True]
-
-
-# --- mixed precision, as far as a CPU goes -----------------------------------------------------
-
-
-@pytest.mark.filterwarnings("ignore:.*CUDA is not available.*:UserWarning")
-def test_mixed_precision_parses_in_float32_on_a_cpu(encoder, gold, tmp_path):
-    nlp, _ = initialized(make_config(PACKAGE, encoder), gold)
-    nlp.to_disk(tmp_path)
-    mixed = spacy.load(tmp_path, config={"components.transformer.model.mixed_precision": True})
-    docs = list(mixed.get_pipe("transformer").pipe([mixed.make_doc(TEXT)]))
-    trees = mixed.get_pipe("root_mst").model.predict(docs).trees
-    assert {arcs.dtype.name for arcs in trees.arcs} == {"float32"}
-    assert arcs(mixed(TEXT)) == arcs(nlp(TEXT))

@@ -1,12 +1,10 @@
 """Static word vectors from a transformer, as the project of the English pipeline makes them."""
 
 import sys
-from collections import Counter
 
 import numpy as np
 import pytest
 import spacy
-from commandline import write_docs
 from conftest import ROOT
 from spacy.training.initialize import load_vectors_into_model
 
@@ -85,37 +83,6 @@ def test_vectors_are_means_over_pieces_layers_and_occurrences(nlp, texts, loaded
     assert max(len(tokenizer.tokenize(word)) for word in counts) > 1
 
 
-def test_words_whose_pieces_are_cut_off_count_as_little_as_possible(nlp, loaded):
-    """The last words of a window of very long words are not seen."""
-    text = "a " + " ".join("readagain" * 9 for _ in range(20)) + " teacher"
-    [window] = [list(nlp.make_doc(text))]
-    counts = Counter(token.norm_ for token in window)
-    found = make_vectors.average_vectors(iter([window]), counts, *loaded)
-    assert np.isfinite(found).all()
-    assert found[0].any()
-    assert not found[-1].any()
-
-
-def test_docs_are_read_as_their_text(nlp, texts, tmp_path):
-    docs = [nlp.make_doc(line) for line in LINES if line.strip()]
-    path = write_docs(tmp_path / "docs.spacy", docs)
-    as_text, as_docs = (
-        [[token.text for token in window] for window in make_vectors.read_windows([own], nlp)]
-        for own in (texts, path)
-    )
-    assert as_docs == as_text
-
-
-def test_frequent_words_are_chosen(nlp, texts):
-    windows = list(make_vectors.read_windows([texts], nlp))
-    counts = make_vectors.choose_words(windows, most=3, least=2)
-    assert len(counts) == 3
-    assert min(counts.values()) >= 2
-    assert counts["the"] == 3
-    with pytest.raises(make_vectors.VectorsError, match=r"at least 9 times, found none among \d+"):
-        make_vectors.choose_words(windows, most=3, least=9)
-
-
 def test_components_are_those_of_the_weighted_vectors():
     rng = np.random.default_rng(0)
     counts = rng.integers(1, 50, 40).astype(float)
@@ -144,8 +111,3 @@ def test_command_writes_vectors_of_words(encoder, texts, tmp_path, monkeypatch, 
     load_vectors_into_model(other, output)
     assert other.vocab.vectors.shape == (6, 5)
     assert other("THE")[0].has_vector
-
-
-def test_vectors_are_not_wider_than_the_transformer(encoder, nlp, texts):
-    with pytest.raises(make_vectors.VectorsError, match=r"a width of at most \d+, that of"):
-        make_vectors.make_vectors(nlp, str(encoder), [texts], 10_000, 10, 1)
