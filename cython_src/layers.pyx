@@ -93,7 +93,7 @@ def qrnn_gradient(
 ):
     """Find the gradient of the products, from that of the states.
 
-    Parameters are those of `qrnn`, after it ran.
+    Parameters are as in `qrnn`, after it ran.
 
     Returns
     -------

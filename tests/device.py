@@ -275,7 +275,7 @@ def _run_kernel(name, *inputs, **settings):
 for _name in ("maxout", "seq2col", "backprop_seq2col", "hash"):
     setattr(DeviceOps, _name, staticmethod(partial(_run_kernel, _name)))
 
-# What Thinc's functions of these names do with such arrays, and their modules.
+# Thinc's functions that have to know such arrays, by module and name.
 STAND_INS = {
     (thinc.util, "get_array_module"): lambda a: MODULE if isinstance(a, DeviceArray) else np,
     (thinc.util, "to_numpy"): DeviceOps().to_numpy,

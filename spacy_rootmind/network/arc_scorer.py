@@ -67,7 +67,7 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -
 def forward(
     model: Model[InT, OutT], X: InT, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
-    """Score the arcs; the callback takes gradients of the scores to those of the rows."""
+    """Score the arcs; the callback takes gradients of the scores to the gradient of the rows."""
     rows, layout = X
     ops, buckets = model.ops, layout.on_device.buckets
     dep_layer, head_layer = model.layers

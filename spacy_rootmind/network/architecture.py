@@ -126,7 +126,7 @@ def build_biaffine_parser(
     Parameters
     ----------
     tok2vec : Model[list[Doc], list[Floats2d]]
-        Token vectors, or a listener to those of a shared component.
+        Token vectors, or a listener to a component that shares its own.
     qrnn_width
         Width of the states of a bidirectional quasi-recurrent layer over the token vectors, or 0
         for none. It carries context beyond a convolution's window.
@@ -158,9 +158,9 @@ def build_biaffine_parser(
         sentence starts, or 0 for none. Over convolutions, boundaries have no other context beyond
         their window.
     features : Model[list[Doc], list[Floats2d]], optional
-        More vectors of each token, appended to those of `tok2vec`: embeddings of attributes that
-        earlier components set, such as `spacy.MultiHashEmbed.v2` makes, or static vectors. They
-        are layers of the parser's own and get the whole gradient.
+        More vectors of each token, appended to what `tok2vec` makes: embeddings of attributes that
+        earlier components set, such as `spacy.MultiHashEmbed.v2`, or static vectors. They are
+        layers of the parser's own and get the whole gradient.
     nO
         Number of labels; filled in by the component from its data.
 

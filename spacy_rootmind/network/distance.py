@@ -92,7 +92,7 @@ def spread(by_bucket: Floats3d, buckets: Ints2d, *, over_heads: bool) -> Floats3
 def collect(scores: Floats3d, ranges: tuple[Ints2d, Ints2d], *, over_heads: bool) -> Floats3d:
     """Sum (b, m, m) into (b, m, N_BUCKETS): the transpose of `spread`.
 
-    Row 0 and the diagonal must be zero. `ranges` are those of `sum_ranges(m, over_heads)`, on the
+    Row 0 and the diagonal must be zero. `ranges` come from `sum_ranges(m, over_heads)`, on the
     device of the scores.
     """
     xp = get_array_module(scores)

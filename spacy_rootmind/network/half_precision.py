@@ -10,7 +10,7 @@ from typing import Any
 from thinc.api import Model
 
 Message = dict[str, Any]
-"""What `Model.to_dict` makes; under "params", the weights of each layer by name."""
+"""A model as `Model.to_dict` makes it; under "params", the weights of each layer by name."""
 
 
 # Larger numbers would become infinite.

@@ -28,7 +28,7 @@ MAX_ARCS = 4096
 
 # Parameters of the biaffine term with a rank: of dependents and of heads.
 PROJECTIONS = ("P", "Q")
-# Model attribute: whether there is one more score, after those of the labels, for a wrong arc.
+# Model attribute: whether a wrong arc has a score of its own, after all labels.
 NULL_LABEL = "null_label"
 
 
@@ -425,9 +425,9 @@ def find_probable_labels(
 ) -> tuple[Ints1d, Ints1d, NDArray[np.float64]]:
     """Find the labelled arcs with a probability of at least `threshold`.
 
-    `arc_probs` are those of the arcs, whatever their labels; scores of labels are divided by the
-    temperature. Returns the index of each arc that is found in `deps`, the number of its label,
-    from 1, and the probability of arc and label together.
+    `arc_probs` are probabilities of the arcs, whatever their labels; scores of labels are divided
+    by the temperature. Returns the index of each arc that is found in `deps`, the number of its
+    label, from 1, and the probability of arc and label together.
     """
     ops = labeller.ops
     found = [(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0))]

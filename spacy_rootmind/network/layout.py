@@ -4,7 +4,7 @@ All layers share one flat array, with a row for ROOT and one for each word, sent
 Only the square arc scores are padded: sentences of similar length share a bucket, so that padding
 stays a small part of the work whatever the lengths in a batch.
 
-What runs on the host reads NumPy arrays of a layout. Layers read `Layout.on_device`, a layout whose
+Code on the host reads NumPy arrays of a layout. Layers read `Layout.on_device`, a layout whose
 arrays are all copied to the network's device at once; on the CPU, nothing is copied.
 """
 
@@ -111,7 +111,7 @@ class Layout:
     Attributes
     ----------
     ops : Ops
-        Those of the network.
+        The network's.
     lengths : numpy int array of shape (s,)
         Words in each sentence.
     roots : numpy int array of shape (s,)

@@ -159,9 +159,9 @@ def _gradient_of(model: Model[Any, Any]) -> Any:
 
 
 def LinearStarts(nI: int) -> Model[BoundaryInput, Floats1d]:
-    """Score each word as a sentence start by its attributes and those of its neighbours.
+    """Score each word as a sentence start by its attributes and its neighbours'.
 
-    Features are those of `make_start_keys`. A BoundaryInput has `nI` columns of attributes, uint64,
+    `make_start_keys` lists the features. A BoundaryInput has `nI` columns of attributes, uint64,
     instead of vectors; scores are as from `boundaries.SentenceStarts`.
     """
     return Model(
@@ -203,11 +203,11 @@ def _forward_starts(
 def LinearTreeScorer(
     n_attrs: int, context: int, nI: int, arc_bits: int, label_bits: int, nO: int | None = None
 ) -> LinearTreeModel:
-    """Score arcs by sums of weights of features, like those of McDonald et al.
+    """Score arcs by sums of weights of features, as McDonald et al.
 
-    Features are those of `list_templates`, each alone and combined with the arc's direction and
+    `list_templates` lists the features; each counts alone and combined with the arc's direction and
     distance (`distance.BOUNDS`). Each distinct context attribute between dependent and head adds
-    two, combined with the direction: it alone, and with those of dependent and head.
+    two, combined with the direction: it alone, and with the attributes of dependent and head.
 
     A TreeInput has `nI` columns of attributes, uint64, instead of vectors; `n_attrs` and `context`
     are as in `make_arc_keys`. `TreeScores.rows` are keys of features. The label layer has the same

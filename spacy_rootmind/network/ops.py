@@ -1,4 +1,4 @@
-"""What makes a network fast on a CPU: NumPy's BLAS, compiled loops, and kept embeddings.
+"""Ways to a fast network on a CPU: NumPy's BLAS, compiled loops, and kept embeddings.
 
 The network's own layers run the loops of `kernel.layers` where `is_compiled` says so. Thinc's
 layers get them, for prediction alone, from `use_fast_cpu`.
@@ -26,8 +26,7 @@ def use_fast_cpu(model: Model[Any, Any]) -> Model[Any, Any]:
     """Multiply matrices with NumPy's BLAS, not Thinc's; compile layers; keep vectors of types.
 
     NumPy's is about three times as fast on processors with 512-bit vectors. Layers with other
-    `Ops`, such as those of a GPU, keep them; so does a shared tok2vec of which the model has a
-    listener only.
+    `Ops`, such as a GPU's, keep them; so does a shared tok2vec that the model only listens to.
 
     Returns
     -------

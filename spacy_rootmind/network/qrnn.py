@@ -43,7 +43,7 @@ def QRNN(hidden_width: int, dropout: float, nI: int | None = None) -> Model[InT,
     References
     ----------
     Bradbury, Merity, Xiong & Socher (2017), Quasi-Recurrent Neural Networks, section 2:
-    fo-pooling. Its convolutions are those of the token vectors.
+    fo-pooling. The token vectors have its convolutions.
     """
     return Model(
         "qrnn",

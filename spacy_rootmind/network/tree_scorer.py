@@ -65,12 +65,12 @@ class TreeScores:
 
     @cached_property
     def arcs_on_host(self) -> list[NDArray[np.floating]]:
-        """Those of `arcs` as NumPy arrays."""
+        """All of `arcs` as NumPy arrays."""
         return to_host(self.layout.ops.xp, self.arcs)
 
     @property
     def rounds_on_host(self) -> list[list[NDArray[np.floating]]]:
-        """Those of `rounds` as NumPy arrays."""
+        """All of `rounds` as NumPy arrays."""
         earlier = [arcs for own in self.rounds[:-1] for arcs in own]
         copied = iter(to_host(self.layout.ops.xp, earlier))
         return [[next(copied) for _ in own] for own in self.rounds[:-1]] + [self.arcs_on_host]
@@ -124,7 +124,7 @@ def init(model: TreeModel, X: object = None, Y: object = None) -> None:
 def forward(
     model: TreeModel, X: TreeInput, is_train: bool
 ) -> tuple[TreeScores, Callable[[TreeGradient], list[Floats2d]]]:
-    """Score all rounds; the callback takes their gradients to those of the token vectors."""
+    """Score all rounds; the callback takes their gradients to gradients of the token vectors."""
     arcs = model.get_ref("arcs")
     qrnn = next((layer for layer in model.layers if layer.name == "qrnn"), None)
     refine = [layer for layer in model.layers if layer.name == "refine"]

@@ -1,6 +1,6 @@
 """Embeddings of tokens, computed once for each type.
 
-What embeds tokens reads attributes of each alone: equal attributes, equal vectors. Most words of a
+Embeddings read attributes of each token alone: equal attributes, equal vectors. Most words of a
 text have occurred before, so that a table of vectors saves most of the work.
 """
 
@@ -45,8 +45,8 @@ Forward = Callable[[Model, Docs, bool], tuple[list[Floats2d], Callable]]
 def cache_embeddings(model: Model[Any, Any], size: int = MOST_TYPES) -> None:
     """Let the embeddings in a model keep the vectors of up to `size` types in prediction.
 
-    Embeddings are what the reference "embed" of a layer names, as in `spacy.Tok2Vec.v2`. Those
-    with layers that may read more than a token's own attributes stay as they are.
+    Embeddings are layers that others refer to as "embed", as in `spacy.Tok2Vec.v2`. If they have
+    layers that may read more than a token's own attributes, they stay as they are.
     """
     for node in list(model.walk()):
         embed = node.maybe_get_ref("embed")
@@ -126,7 +126,7 @@ class TypeCache:
         return np.split(vectors, np.cumsum(lengths[:-1])), no_backprop
 
     def _drop_others(self, model: Model[Any, Any], table: Any) -> None:
-        """Drop the vectors of another layer, and those of other weights or word vectors."""
+        """Drop the vectors of another layer, and vectors from other weights or word vectors."""
         if not self._sources or self._sources[0] is not model:
             self._params = [(node, name) for node in model.walk() for name in node.param_names]
         weights = [node.get_param(name) for node, name in self._params]

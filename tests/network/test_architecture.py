@@ -145,7 +145,7 @@ def test_grad_factor_scales_the_gradient_of_shared_vectors_only(
 
 
 def test_features_are_appended_to_the_token_vectors(docs):
-    """Also to those of a Doc that the transformer has no pieces for, whose vectors have width 0."""
+    """Also in a Doc that the transformer has no pieces for: its vectors have width 0."""
     tok2vec, features = toy_tok2vec(), toy_tok2vec("features")
     forward = tok2vec._func
 

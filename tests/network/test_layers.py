@@ -30,7 +30,7 @@ def rng():
     return np.random.default_rng(7)
 
 
-# Of each layer: how to make it, with a width and a dropout rate, and an input.
+# How to make each layer, with a width and a dropout rate, and the kind of its input.
 LAYERS = {
     "qrnn": (lambda n, drop: QRNN(n, drop, nI=WIDTH), "rows"),
     "arcs": (lambda n, drop: BiaffineArcs(n, drop, nI=WIDTH), "rows"),
@@ -66,7 +66,7 @@ def flat(part):
 
 
 def meaning(name, layout, found):
-    """Which entries of a layer's output mean something."""
+    """List 1 where an entry of a layer's output means something, and 0 elsewhere."""
     if name == "arcs":
         return [bucket.allowed for bucket in layout.buckets]
     if name.startswith("starts"):

@@ -133,7 +133,7 @@ def scores_of_layer(found):
 
 @pytest.mark.parametrize("case", [trees_case, labels_case, starts_case])
 def test_gradient_matches_finite_differences(case, rng):
-    """Those of several passes add up."""
+    """Gradients of several passes add up."""
     model, X = case(rng)
     in_double(model, rng)
     weights = []

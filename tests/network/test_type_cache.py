@@ -1,4 +1,4 @@
-"""Embeddings of types: those of tokens without the cache, of the weights that are there now."""
+"""Embeddings of types: as without the cache, and with the weights that are there now."""
 
 import copy
 import pickle

@@ -70,7 +70,7 @@ def word_table():
 
 
 def make(ops, examples, dropout=0.0, layers=(), **settings):
-    """A parser whose arrays are those of `ops`; its weights do not depend on that."""
+    """A parser with arrays of `ops`; its weights do not depend on them."""
     # CuPy draws other numbers than NumPy.
     others = {"dropout": 0.0 if ON_GPU else dropout, "null_label": True, **dict(layers)}
     network = build_biaffine_parser(word_table(), 4, 4, 3, 1, **others)
@@ -112,7 +112,7 @@ def learn(parser, examples, **settings):
 
 
 def run_counted(run, *args, most):
-    """Run a function with at most so many uploads and downloads, whatever is in its arguments."""
+    """Run a function that may do `most` uploads and downloads, whatever is in its arguments."""
     with counted():
         found = run(*args)
         uploads, downloads = TRANSFERS.count("spacy_rootmind")
@@ -191,7 +191,7 @@ def give_label(doc):
     ],
 )
 def test_parses_on_a_device_are_the_same(examples, monkeypatch, more, n_tokens):
-    """With Docs of at most so many tokens at once."""
+    """With Docs of at most `n_tokens` tokens at once."""
     settings = {"confidence": True, "arc_threshold": 0.01, "alternatives": kbest(3), **more}
     there, here = make_both(examples, **settings)
     docs = [eg.predicted for eg in examples]

@@ -116,7 +116,7 @@ def test_training_is_that_with_blis(quickstart_docs):
 
 
 def test_other_backends_stay():
-    """Only Thinc's plain CPU operations change, not those of a GPU or of Apple's processors."""
+    """Only Thinc's plain CPU operations change, not a GPU's, nor those for Apple's processors."""
     nlp = make_nlp(OTHERS, callback=None)
     apple = MPSOps()
     assert isinstance(apple, NumpyOps)
@@ -128,7 +128,7 @@ def test_other_backends_stay():
 
 
 def libraries_after_replacing(nlp, *names):
-    """Those of components whose listeners are replaced, once they have been used."""
+    """The libraries of components whose listeners are replaced, once they have been used."""
     for name in names:
         nlp.replace_listeners("tok2vec", name, ["model.tok2vec"])
     list(nlp.pipe(TEXTS))

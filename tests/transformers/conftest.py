@@ -12,7 +12,7 @@ from parsers import read_conllu, update
 def no_hub(monkeypatch):
     """No test, and no process that one starts, asks a hub for anything.
 
-    Nor has it several threads, which on matrices so small wait for one another.
+    Each has one thread: on matrices so small, several would wait for one another.
     """
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")

@@ -72,7 +72,7 @@ def test_layers_of_a_trained_pipeline_are_frozen_and_the_others_learn(encoder, g
             make_freeze_layers(n_layers)(nlp)
 
 
-# --- mixed precision, as far as a CPU goes -----------------------------------------------------
+# --- mixed precision on a CPU ---------------------------------------------------------------
 
 
 @pytest.mark.filterwarnings("ignore:.*CUDA is not available.*:UserWarning")
