@@ -255,7 +255,7 @@ def sanitizers(session):
         "annotation/test_doc_trees.py",
         "guidelines/test_rules.py",
         "fuzz/test_arrays.py",
-        "network/test_compiled.py",
+        "network/test_layers.py",
         "network/test_linear.py",
     )
     session.run("pytest", "-q", "-n", "0", *(f"tests/{name}" for name in others), env=sanitized)
