@@ -267,7 +267,13 @@ def _init_vectors(layer: Tok2Vec, docs: list) -> int:
 def forward(
     model: ParserModel, X: Docs | ParserInput, is_train: bool
 ) -> tuple[ParserScores, Callable[[ParserGradient], Docs]]:
-    """Encode, score and label; the callback takes the gradients down to the token vectors."""
+    """Encode, score and label; the callback takes the gradients down to the token vectors.
+
+    Raises
+    ------
+    ValueError
+        From the callback, if the gradient is of the labels of other arcs than those scored.
+    """
     docs, sentences, words, choose_arcs = _as_input(X)
     words = [np.arange(len(doc)) for doc in docs] if words is None else words
     vectors, backprop_vectors = find_vectors(model, docs, is_train)
@@ -280,6 +286,12 @@ def forward(
         labels, backprop_labels = [own for own, _ in begun], [own for _, own in begun]
 
     def backprop(gradient: ParserGradient) -> Docs:
+        if len(gradient.labels) != len(backprop_labels):
+            raise ValueError(
+                f"expected gradients of the label scores of {len(backprop_labels)} sets of arcs, "
+                f"received {len(gradient.labels)}: the labels of the same arcs must be scored in "
+                f"the forward pass, see ParserInput.choose_arcs"
+            )
         d_rows = model.ops.xp.zeros_like(trees.rows)
         for backprop_scores, d_scores in zip(backprop_labels, gradient.labels, strict=True):
             d_rows += backprop_scores(d_scores)

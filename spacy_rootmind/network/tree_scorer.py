@@ -63,9 +63,13 @@ class TreeScores:
         """Arc scores to decode, one array of shape (b, m, m) per bucket."""
         return self.rounds[-1]
 
-    @cached_property
+    @property
     def arcs_on_host(self) -> list[NDArray[np.floating]]:
-        """All of `arcs` as NumPy arrays."""
+        """All of `arcs` as NumPy arrays; copied from the device once."""
+        return self.arcs if self.layout.ops.xp is np else self._copied_arcs
+
+    @cached_property
+    def _copied_arcs(self) -> list[NDArray[np.floating]]:
         return to_host(self.layout.ops.xp, self.arcs)
 
     @property
