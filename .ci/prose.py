@@ -58,11 +58,11 @@ def comments(code: str) -> list[str]:
     """Return the docstrings and comments of Python or Cython code, a block of lines as one text."""
     docstrings = re.findall(r'^ *r?"""(.*?)"""', code, flags=re.DOTALL | re.MULTILINE)
     blocks = re.findall(r"^(?: *# .*\n)+", code, flags=re.MULTILINE)
-    beside = re.findall(r"^.*\S  # (.*)$", code, flags=re.MULTILINE)
+    trailing = re.findall(r"^.*\S  # (.*)$", code, flags=re.MULTILINE)
     return [
         *(re.sub(r"^ +", "", text, flags=re.MULTILINE) for text in docstrings),
         *(re.sub(r"^ *# ", "", text, flags=re.MULTILINE) for text in blocks),
-        *beside,
+        *trailing,
     ]
 
 

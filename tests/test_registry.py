@@ -1,5 +1,6 @@
 """Every registered name resolves through package metadata alone."""
 
+import pickle
 import re
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from importlib.util import find_spec
 import pytest
 import spacy
 from spacy.util import registry
+
+import spacy_rootmind
 
 ENTRY_POINTS = [
     (group, entry.name)
@@ -25,10 +28,10 @@ ENTRY_POINTS = [
 ]
 
 
-def run_python(code, folder):
+def run_python(code, folder, *flags):
     """Run code in a fresh interpreter, from a folder without sources; returns what it prints."""
     result = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=folder
+        [sys.executable, *flags, "-c", code], check=True, capture_output=True, text=True, cwd=folder
     )
     return result.stdout.strip()
 
@@ -77,6 +80,21 @@ def test_import_loads_neither_spacy_nor_thinc_nor_torch(tmp_path):
         "print([m for m in ('spacy', 'thinc', 'torch', 'transformers') if m in sys.modules])"
     )
     assert run_python(code, tmp_path) == "[]"
+
+
+def test_import_needs_no_docstrings(tmp_path):
+    run_python("import spacy_rootmind", tmp_path, "-OO")
+
+
+@pytest.mark.parametrize("name", spacy_rootmind.__all__)
+def test_public_names_are_pickled_by_reference(name):
+    public = getattr(spacy_rootmind, name)
+    assert pickle.loads(pickle.dumps(public)) is public
+
+
+def test_other_names_are_refused():
+    with pytest.raises(AttributeError, match="'spacy_rootmind' has no attribute 'colour'"):
+        _ = spacy_rootmind.colour
 
 
 def test_add_pipe_needs_no_import_and_neither_torch_nor_transformers(tmp_path):

@@ -24,7 +24,7 @@ from spacy_rootmind.trees.conventions import (
     as_num_threads,
     count_trees,
 )
-from spacy_rootmind.trees.probabilities import function_of
+from spacy_rootmind.trees.probabilities import with_arguments_of
 
 __all__ = ["TreeDistribution", "arc_marginals", "entropy", "kl_divergence", "log_partition"]
 
@@ -286,21 +286,40 @@ class TreeDistribution:
         return heads, torch.where(there, log_probs, -torch.inf)
 
 
-log_partition = function_of(
-    TreeDistribution,
-    "log_partition",
-    lambda trees: trees.log_partition,
-    TreeDistribution.log_partition,
-)
-arc_marginals = function_of(
-    TreeDistribution,
-    "arc_marginals",
-    lambda trees: trees.marginals,
-    TreeDistribution.marginals,
-)
-entropy = function_of(
-    TreeDistribution, "entropy", TreeDistribution.entropy, TreeDistribution.entropy
-)
+@with_arguments_of(TreeDistribution)
+def log_partition(trees: TreeDistribution) -> Tensor:
+    """Sum the weights of all trees of each sentence, as a log: log Z, of shape () or (B,).
+
+    Its gradient is `arc_marginals`. Arguments, errors and cost are as for `TreeDistribution`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> scores = torch.tensor([[0.0, 0, 0], [3, 0, 1], [3, 2, 0]], requires_grad=True)
+    >>> log_z = log_partition(scores)
+    >>> log_z.backward()
+    >>> scores.grad[1].tolist() == arc_marginals(scores)[1].tolist()
+    True
+    """
+    return trees.log_partition
+
+
+@with_arguments_of(TreeDistribution)
+def arc_marginals(trees: TreeDistribution) -> Tensor:
+    """Find the probability of each arc, `marginals[dep, head]`, of the shape of the scores.
+
+    They have gradients. Arguments, errors and cost are as for `TreeDistribution`.
+    """
+    return trees.marginals
+
+
+@with_arguments_of(TreeDistribution)
+def entropy(trees: TreeDistribution) -> Tensor:
+    """Find the entropy of the distribution over the trees of each sentence, of shape () or (B,).
+
+    In nats. Arguments, errors and cost are as for `TreeDistribution`.
+    """
+    return trees.entropy()
 
 
 def kl_divergence(

@@ -4,9 +4,10 @@ Each function is a query of a `TreeDistribution`, made of the same arguments. Th
 one elimination for several queries.
 """
 
+import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,46 +24,73 @@ Distribution = TypeVar("Distribution")
 Result = TypeVar("Result")
 
 
-def function_of(
+def with_arguments_of(
     make: Callable[Arguments, Distribution],
-    name: str,
-    query: Callable[[Distribution], Result],
-    documented: Any,
-) -> Callable[Arguments, Result]:
-    """Make a function of a query: of what its distribution is made of, documented as the query."""
+) -> Callable[[Callable[[Distribution], Result]], Callable[Arguments, Result]]:
+    """Turn a query of a distribution into a function with the arguments of the distribution."""
 
-    def function(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        return query(make(*args, **kwargs))
+    def decorate(query: Callable[[Distribution], Result]) -> Callable[Arguments, Result]:
+        @functools.wraps(query)
+        def function(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+            return query(make(*args, **kwargs))
 
-    first, *rest = inspect.cleandoc(documented.__doc__).split("\n\n")
-    source = "Arguments, errors, cost and accuracy are as for `TreeDistribution`."
-    function.__doc__ = "\n\n".join([first, source, *rest])
-    function.__name__ = function.__qualname__ = name
-    function.__module__ = make.__module__
-    of_query: Any = documented.fget if isinstance(documented, property) else documented
-    function.__signature__ = inspect.signature(make).replace(  # type: ignore[attr-defined]
-        return_annotation=inspect.signature(of_query).return_annotation
-    )
-    return function
+        result = inspect.signature(query).return_annotation
+        signature = inspect.signature(make).replace(return_annotation=result)
+        function.__signature__ = signature  # type: ignore[attr-defined]
+        return function
+
+    return decorate
 
 
-def _writable_marginals(trees: TreeDistribution) -> NDArray[np.float64]:
-    # Nothing else has them.
+@with_arguments_of(TreeDistribution)
+def log_partition(trees: TreeDistribution) -> Float:
+    """Sum the weights of all trees of each sentence, as a log: log Z, of shape () or (B,).
+
+    In nats; 0 for a sentence without words, which has one tree, the empty one. Arguments, errors,
+    cost and accuracy are as for `TreeDistribution`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scores = np.array([[0, 0, 0], [3, 0, 1], [3, 2, 0]], dtype="f")
+    >>> bool(np.isclose(log_partition(scores), np.log(np.exp(3 + 2) + np.exp(3 + 1))))
+    True
+    """
+    return trees.log_partition
+
+
+@with_arguments_of(TreeDistribution)
+def arc_marginals(trees: TreeDistribution) -> NDArray[np.float64]:
+    """Find the probability of each arc, `marginals[dep, head]`, of the shape of the scores.
+
+    Each word's row adds up to 1, and 0 stands where no arc can be: see
+    `TreeDistribution.marginals`. Arguments, errors, cost and accuracy are as for
+    `TreeDistribution`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scores = np.array([[0, 0, 0], [3, 0, 1], [3, 2, 0]], dtype="f")
+    >>> arc_marginals(scores).round(3).tolist()
+    [[0.0, 0.0, 0.0], [0.731, 0.0, 0.269], [0.269, 0.731, 0.0]]
+    """
+    # Writable, unlike those of a distribution: nothing else reads this array.
     return trees.sentences.shaped(trees.inference.marginals())
 
 
-log_partition = function_of(
-    TreeDistribution,
-    "log_partition",
-    lambda trees: trees.log_partition,
-    TreeDistribution.log_partition,
-)
-arc_marginals = function_of(
-    TreeDistribution, "arc_marginals", _writable_marginals, TreeDistribution.marginals
-)
-entropy = function_of(
-    TreeDistribution, "entropy", TreeDistribution.entropy, TreeDistribution.entropy
-)
+@with_arguments_of(TreeDistribution)
+def entropy(trees: TreeDistribution) -> Float:
+    """Find the entropy of the distribution over the trees of each sentence, of shape () or (B,).
+
+    In nats. Arguments, errors, cost and accuracy are as for `TreeDistribution`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bool(np.isclose(entropy(np.zeros((4, 4))), np.log(9)))
+    True
+    """
+    return trees.entropy()
 
 
 def tree_log_prob(

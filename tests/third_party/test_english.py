@@ -24,7 +24,7 @@ pytestmark = [
 
 PAGE = (ROOT / "docs" / "in-your-pipeline.md").read_text(encoding="utf8")
 PYTHON = re.findall(r"^```python\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
-SECTIONS = re.findall(r"^```ini\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
+SECTION = re.search(r"^```ini\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)[1]
 TEXTS = [
     "She saw the man with the telescope. Which book did she read?",
     "Google bought the company for $3 million last year, the New York Times reported.",
@@ -122,14 +122,17 @@ def test_failures_are_isolated_next_to_their_ner(web_pipeline, tmp_path, monkeyp
     assert [doc.text for doc in read_docs("out", nlp.vocab)] == ["She met Anna.", "They left."]
 
 
-def test_page_shares_what_components_listen_to(web_pipeline, expected):
-    nlp = run(PYTHON[1], web_pipeline)
-    assert nlp.pipe_names == ["tok2vec", "tagger", "root_mst"]
+def test_components_of_one_pipeline_share_what_they_listen_to(web_pipeline, expected):
+    source = spacy.load(web_pipeline)
+    nlp = spacy.blank("en")
+    nlp.vocab.vectors = source.vocab.vectors
+    for name in ("tok2vec", "tagger", "root_mst"):
+        nlp.add_pipe(name, source=source)
     assert parses(nlp) == expected
 
 
 def test_page_puts_their_ner_into_the_shipped_pipeline(web_pipeline, expected):
-    nlp = run(PYTHON[2], web_pipeline)
+    nlp = run(PYTHON[1], web_pipeline)
     assert parses(nlp) == expected
     assert [(ent.text, ent.label_) for ent in nlp(TEXTS[1]).ents] == [
         (ent.text, ent.label_) for ent in theirs.load()(TEXTS[1]).ents
@@ -146,7 +149,7 @@ def write_assembly(path, sections):
 
 @pytest.mark.parametrize("is_replaced", [True, False])
 def test_assembled_pipelines(is_replaced, web_pipeline, expected, tmp_path):
-    own = SECTIONS[0].replace("en_rootmind_web_sm", str(web_pipeline))
+    own = SECTION.replace("en_rootmind_web_sm", str(web_pipeline))
     if not is_replaced:
         own = own.replace("replace_listeners", "# replace_listeners")
     sections = "".join(
@@ -163,11 +166,17 @@ def test_assembled_pipelines(is_replaced, web_pipeline, expected, tmp_path):
         assert "source.replace_listeners('tok2vec', 'root_mst'" in done.stderr
 
 
-def test_page_shares_by_a_config(web_pipeline, expected, tmp_path):
-    shared = SECTIONS[1].replace("en_rootmind_web_sm", str(web_pipeline))
+def test_a_config_shares_what_components_listen_to(web_pipeline, expected, tmp_path):
     sections = "".join(
         f'[components.{name}]\nsource = "{web_pipeline}"\n' for name in ("tok2vec", "root_mst")
     )
-    config = write_assembly(tmp_path / "config.cfg", sections + shared)
+    sections += f"""
+[initialize]
+vectors = "{web_pipeline}"
+
+[nlp.vectors]
+@vectors = "spacy_rootmind.HalfPrecisionVectors.v1"
+"""
+    config = write_assembly(tmp_path / "config.cfg", sections)
     spacy_command("assemble", config, tmp_path / "out", cwd=tmp_path)
     assert parses(spacy.load(tmp_path / "out")) == expected
