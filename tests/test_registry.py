@@ -86,7 +86,7 @@ def test_import_needs_no_docstrings(tmp_path):
     run_python("import spacy_rootmind", tmp_path, "-OO")
 
 
-@pytest.mark.parametrize("name", spacy_rootmind.__all__)
+@pytest.mark.parametrize("name", sorted({*spacy_rootmind.__all__} - {"__version__"}))
 def test_public_names_are_pickled_by_reference(name):
     public = getattr(spacy_rootmind, name)
     assert pickle.loads(pickle.dumps(public)) is public
