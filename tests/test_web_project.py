@@ -247,7 +247,7 @@ def test_student_is_the_shipped_pipeline_with_a_teacher_and_vectors():
 
 @pytest.mark.parametrize("name", ["student", "teacher"])
 def test_config_has_only_settings_that_spacy_knows(name, tmp_path):
-    """What it does not state is filled in, and the rest stays."""
+    """Other settings are filled in, and the stated ones stay."""
     if name == "teacher":
         pytest.importorskip("spacy_transformers", reason="needs spacy_transformers")
     paths = [PROJECT / f"{name}.cfg", tmp_path / "filled.cfg", tmp_path / "again.cfg"]

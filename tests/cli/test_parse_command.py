@@ -137,7 +137,7 @@ def test_alternatives_are_those_of_the_option(pipeline, tmp_path, name):
 
 
 def test_labelled_alternatives_begin_with_the_parse(pipeline, tmp_path, run):
-    # Where heads are clear, the ten best labelled trees share some of their trees.
+    # With clear heads, the ten best labelled trees share some of their trees.
     more = [
         "-a",
         "kbest",
