@@ -19,9 +19,10 @@ def test_spacy_has_the_name(name):
     assert hasattr(compat, name)
 
 
-def test_other_names_are_refused():
+@pytest.mark.parametrize("module", [compat, spacy_rootmind])
+def test_other_names_are_refused(module):
     with pytest.raises(AttributeError, match="no attribute 'colour'"):
-        _ = compat.colour
+        _ = module.colour
 
 
 def test_a_name_that_spacy_removed_breaks_only_what_needs_it(monkeypatch):

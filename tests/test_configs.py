@@ -1,7 +1,5 @@
 """The configs that ship, through spaCy's own commands."""
 
-import sys
-
 import pytest
 import spacy
 from commandline import spacy_command
@@ -10,8 +8,6 @@ from spacy.cli.init_config import fill_config
 from spacy.cli.train import train
 from spacy.tokens import DocBin
 from spacy.util import load_config
-
-sys.path.insert(0, str(ROOT / "benchmarks"))
 
 CONFIGS = [*sorted((ROOT / "configs").glob("*.cfg")), QUICKSTART / "configs" / "config.cfg"]
 FEATURES = ROOT / "configs" / "features.cfg"

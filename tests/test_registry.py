@@ -80,6 +80,9 @@ def test_import_loads_neither_spacy_nor_thinc_nor_torch(tmp_path):
         "print([m for m in ('spacy', 'thinc', 'torch', 'transformers') if m in sys.modules])"
     )
     assert run_python(code, tmp_path) == "[]"
+    # Names that are looked up later are listed all the same.
+    code = "import spacy_rootmind as s; print({*s.__all__} - {*dir(s)})"
+    assert run_python(code, tmp_path) == "set()"
 
 
 def test_import_needs_no_docstrings(tmp_path):

@@ -3,6 +3,7 @@
 import re
 import shutil
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import srsly
 from commandline import assert_one_root_each, root_mst, run_spacy, tagger, write_config, write_docs
 from conftest import ROOT
 from parsers import SMALL_MODEL, gold_examples, join, update
+from spacy.cli.init_config import fill_config
 from spacy.tokens import Doc
 from spacy.training import Corpus
 from spacy.util import fix_random_seed, load_config, load_model_from_config, walk_dict
@@ -241,6 +243,39 @@ def test_student_is_the_shipped_pipeline_with_a_teacher_and_vectors():
     }
     assert found == differ
     assert student["corpora"]["train"]["gold"] == shipped["corpora"]["train"]
+
+
+@pytest.mark.parametrize("name", ["student", "teacher"])
+def test_config_has_only_settings_that_spacy_knows(name, tmp_path):
+    """Other settings are filled in, and the stated ones stay."""
+    if name == "teacher":
+        pytest.importorskip("spacy_transformers", reason="needs spacy_transformers")
+    paths = [PROJECT / f"{name}.cfg", tmp_path / "filled.cfg", tmp_path / "again.cfg"]
+    for path, filled in pairwise(paths):
+        fill_config(filled, path, silent=True)
+    stated, filled, again = (load_config(path, interpolate=False) for path in paths)
+    assert filled == again
+    assert filled.merge(stated) == filled
+    training = stated["training"]
+    assert training["optimizer"]["learn_rate"]["total_steps"] == training["max_steps"]
+
+
+def test_transformer_is_a_teacher_that_learns_further():
+    own, teacher, student = (
+        load_config(PROJECT / f"{name}.cfg", interpolate=False)
+        for name in ("transformer", "teacher", "student")
+    )
+    assert own["corpora"]["train"] == student["corpora"]["train"]
+    assert list(own["components"]) == list(teacher["components"]) == own["nlp"]["pipeline"]
+    assert all(part == {"source": "${paths.teacher}"} for part in own["components"].values())
+    assert own["training"].pop("max_epochs") == -1
+    for config in (own, teacher):
+        schedule = config["training"]["optimizer"].pop("learn_rate")
+        steps = config["training"].pop("max_steps")
+        assert schedule["total_steps"] == steps == 10 * schedule["warmup_steps"]
+        del config["training"]["eval_frequency"]
+    for name in ("system", "nlp", "training", "initialize"):
+        assert own[name] == teacher[name], name
 
 
 def test_pages_have_the_projects_commands_and_variables():

@@ -142,6 +142,12 @@ def test_samples_depend_on_seed_and_words(make):
     assert make(20, seed=None)(SCORES, WORDS)[0].shape == np.shape(first)
 
 
+@pytest.mark.parametrize("make", [kbest, sample, sample_without_replacement])
+def test_labelled_must_be_true_or_false(make):
+    with pytest.raises(ValueError, match="expected `labelled` of alternatives as true or false"):
+        make(3, labelled="yes")
+
+
 def test_parses_can_be_looked_for(doc):
     parses = next(doc.sents)._.parses
     assert len(set(parses)) == len(parses)

@@ -379,6 +379,19 @@ def test_parts_that_fail_are_reported_and_done_by_the_next_run(
 # --- the engine --------------------------------------------------------------------------------
 
 
+def names_of_callbacks(dask_worker):
+    return set(dask_worker.periodic_callbacks)
+
+
+def test_workers_keep_freed_memory_and_no_profiles(monkeypatch):
+    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
+    with engine.connect(None, 1) as client:
+        assert list(client.run(os.environ.get, "MALLOC_TRIM_THRESHOLD_").values()) == [None]
+        [names] = client.run(names_of_callbacks).values()
+        assert names
+        assert not names & {"profile", "profile-cycle"}
+
+
 @pytest.fixture
 def client(address):
     with distributed.Client(address, set_as_default=False) as client, client.as_current():

@@ -9,12 +9,13 @@ import signal
 import subprocess
 import sys
 import tracemalloc
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import spacy
 import typer
-from commandline import parse_options, run_module
+from commandline import parse_options, read_docs, run_module
 
 from spacy_rootmind.cli.app import app
 from spacy_rootmind.cli.errors import CommandError
@@ -133,6 +134,43 @@ def test_alternatives_are_those_of_the_option(pipeline, tmp_path, name):
     assert (parses("c.conllu", k=10, seed=2) == first) is (name == "kbest")
     n_different = len(set(first[:10]))
     assert n_different == 10 if name != "sample" else n_different > 1
+
+
+def test_labelled_alternatives_begin_with_the_parse(pipeline, tmp_path, run):
+    # With clear heads, the ten best labelled trees share some of their trees.
+    more = [
+        "-a",
+        "kbest",
+        "-k",
+        "10",
+        "--labelled",
+        "--to",
+        "conllu",
+        "--set",
+        "components.root_mst.temperature=0.1",
+    ]
+    result = run("parse", pipeline, "--text", "The cat that slept saw a dog.", *more)
+    [sentence] = sentences_in(result.stdout)
+    found = [sentence.comment(f"parse_{i}").split(" ", 1) for i in range(1, 11)]
+    probs, trees = zip(*found, strict=True)
+    assert trees[0] == " ".join(f"{row[6]}:{row[7]}" for row in sentence.words)
+    assert [*map(float, probs)] == sorted(map(float, probs), reverse=True)
+    assert len({tuple(re.findall(r"(\d+):", tree)) for tree in trees}) < len(set(trees)) == 10
+
+
+def test_arcs_are_those_that_are_probable_enough(pipeline, tmp_path):
+    def arcs(least):
+        path = str(tmp_path / f"{least}.spacy")
+        texts = ["The cat that slept saw a dog."]
+        assert parse(parse_options(pipeline, [], path, texts, arcs=least)) == 0
+        [doc] = read_docs(path, spacy.blank("xx").vocab)
+        return {(arc.token.i, arc.head.i, arc.dep): arc.prob for arc in doc[:]._.arcs}
+
+    every = arcs(0.01)
+    # Labels of fewer arcs round differently, so the threshold is far from all probabilities.
+    low, high = max(pairwise(sorted(every.values())), key=lambda pair: pair[1] - pair[0])
+    probable = {arc: prob for arc, prob in every.items() if prob >= high}
+    assert arcs((low + high) / 2) == pytest.approx(probable, abs=1e-5)
 
 
 def test_settings_of_the_pipeline_can_be_changed(pipeline, tmp_path, run):

@@ -1,5 +1,7 @@
 """`spacy train` on corpora that are odd, incomplete, or read as a stream."""
 
+import re
+
 import pytest
 import spacy
 import srsly
@@ -115,6 +117,9 @@ def test_training_takes_an_odd_corpus(objective, gold_preproc, odd_corpora, tmp_
     assert nlp.meta["performance"]["root_violations"] == 0.0
     for doc in nlp.pipe(["", " \n ", "Yes", "\n The cat  slept \n."]):
         assert_one_root_each(doc)
+    printed = spacy_command("debug", "data", config, cwd=tmp_path)
+    assert "Pipeline can be initialized with data" in printed
+    assert re.search(r"[1-9]\d* misaligned tokens in the training data", printed)
 
 
 def test_corpus_without_trees_is_refused_before_training(corpora, tmp_path):
@@ -166,6 +171,11 @@ def test_streamed_corpus_has_labels_from_a_file(
     write_docs(tmp_path / "dev.spacy", docs[INIT_EXAMPLES:])
     path = tmp_path / "stream.cfg"
     write_config(path, {"root_mst": root_mst()}, tmp_path, steps=60, max_epochs=-1)
+    if not starts_without_trees:
+        # Labels that are first seen later are not learnt, their heads are.
+        nlp = spacy.load(train(path, tmp_path / "unlabelled"))
+        assert "aux" not in nlp.get_pipe("root_mst").labels
+        assert nlp.meta["performance"]["dep_uas"] > 0.5
     labels = {"@readers": "spacy.read_labels.v1", "path": str(streamed_labels)}
     config = spacy.util.load_config(path)
     config["initialize"]["components"]["root_mst"] = {"labels": labels}

@@ -1,7 +1,10 @@
 """Outputs that cannot be written, since the disk is full or a folder may not be changed."""
 
+import os
 import random
+import shutil
 import signal
+import subprocess
 
 import pytest
 from faults.inject import wait_for
@@ -42,6 +45,37 @@ def test_run_that_cannot_write_all_of_a_file_is_repeated(form, torn, make_run, e
 @pytest.mark.parametrize("torn", [False, True])
 def test_run_that_cannot_write_all_of_one_file_is_repeated(torn, make_run, expected):
     assert check_limit(make_run("file of docs"), SMALLEST + 500, torn, expected("file of docs"))
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A folder on a file system of 256 KiB."""
+    command = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(tmp_path)]
+    if not shutil.which("mount") or subprocess.run(command, check=False).returncode:
+        pytest.skip("needs mount, and may use it")
+    yield tmp_path
+    subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMATS)
+def test_run_on_a_full_disk_is_repeated(form, small_disk, make_run, expected):
+    run = make_run(form)
+    n_full = 0
+    for n_pages in range(4):
+        run.folder = small_disk / str(n_pages)
+        run.folder.mkdir()
+        left = os.statvfs(small_disk)
+        ballast = small_disk / "ballast"
+        ballast.write_bytes(bytes(left.f_bavail * left.f_frsize - n_pages * 4096))
+        result = run()
+        ballast.unlink()
+        if result.returncode:
+            n_full += 1
+            assert b"No space left on device" in result.stderr
+            run.check_repeated(expected(form))
+        shutil.rmtree(run.folder)
+    assert n_full
 
 
 # --- folders that may not be changed -----------------------------------------------------------

@@ -16,10 +16,11 @@ from strategies import rng_for
 from thinc.api import Ops
 
 from spacy_rootmind import TreeDistribution
+from spacy_rootmind.annotation.details import StoredDistribution
 from spacy_rootmind.annotation.gold import GoldBatch
 from spacy_rootmind.annotation.records import read_record
 from spacy_rootmind.annotation.sentences import sentences_of, words_of
-from spacy_rootmind.annotation.teacher_records import average, find_targets
+from spacy_rootmind.annotation.teacher_records import arc_probabilities, average, find_targets
 from spacy_rootmind.network.architecture import ParserInput
 from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.pipeline.serialization import save_folder
@@ -57,8 +58,11 @@ def test_cross_entropy_is_the_sum_over_all_trees(n):
         each = np.array([reference.tree_score(square[0], tree) for tree in trees])
         return each - np.logaddexp.reduce(each)
 
-    loss, _ = tree_cross_entropy(scores, bucket, marginals)
+    loss, gradient = tree_cross_entropy(scores, bucket, marginals)
     assert loss == pytest.approx(-(np.exp(log_probs(taught)) * log_probs(scores)).sum(), rel=1e-9)
+    assert_directional(
+        lambda: tree_cross_entropy(scores, bucket, marginals)[0], scores, gradient, rng
+    )
 
 
 # --- what a Doc keeps --------------------------------------------------------------------------
@@ -181,7 +185,9 @@ def test_a_parser_in_half_precision_is_the_same_teacher(teacher, tmp_path):
     parser = teacher.get_pipe("root_mst")
     save_folder(parser, tmp_path, ["vocab"], half_precision=True)
     rounded = make_nlp().get_pipe("root_mst").from_disk(tmp_path, exclude=["vocab"])
-    assert teacher_name(rounded.model, rounded.labels) == teacher_name(parser.model, parser.labels)
+    name = teacher_name(parser.model, parser.labels)
+    assert teacher_name(rounded.model, rounded.labels) == name
+    assert teacher_name(parser.model, parser.labels[::-1]) != name
 
 
 def saved_and_loaded(nlp, folder):
@@ -213,8 +219,12 @@ def test_starts_that_the_doc_states_are_certain(teacher):
     words = [token.i for token in doc if not token.is_space]
     stated = {words[2]: True, words[4]: False, words[6]: True}
     given = copy_of(doc, teacher.vocab, sent_starts=[stated.get(t.i) for t in doc])
-    found = starts_taught_in(teacher(given))
+    taught = teacher(given)
+    found = starts_taught_in(taught)
     assert [found[i] for i in stated] == [1.0, 0.0, 1.0]
+    # A later teacher, to which the Doc states all starts, keeps them.
+    again = starts_taught_in(teacher.get_pipe("root_mst")(taught))
+    np.testing.assert_allclose(again, found, atol=1e-6)
     others = np.array([i for i in words if i not in stated])
     np.testing.assert_allclose(found[others], starts_taught_in(doc)[others], atol=1e-6)
 
@@ -280,6 +290,11 @@ def test_several_teachers_average(teacher, quickstart_docs):
         if first.start_probs is not None and second.start_probs is not None:
             mean = (first.start_probs + second.start_probs) / 2
             np.testing.assert_allclose(both.start_probs, mean)
+    # A teacher that parses again replaces its own distribution, and comes last.
+    names = [[one.teacher for one in stored] for _, stored in stored_of(doc)]
+    teacher.get_pipe("root_mst")(doc)
+    again = [[one.teacher for one in stored] for _, stored in stored_of(doc)]
+    assert again == [[second, first] for first, second in names]
     # Without the setting, a parse drops them as all else that no longer holds.
     assign(other.get_pipe("root_mst"), distribution_threshold=None)
     other.get_pipe("root_mst")(doc)
@@ -349,6 +364,29 @@ def test_other_tokens_or_sentences_learn_the_teacher_s_tree(teacher):
     cut = align(teacher, doc, max_words=longest - 1)
     assert len(cut.targets) < len(batch.sentences[0]) + 1
     assert (cut.heads != MISSING).any()
+
+
+def test_a_doc_with_and_without_a_teacher_in_one_batch(teacher, quickstart_docs):
+    gold, doc = Doc.from_docs(quickstart_docs[:3]), teacher(TEXT)
+    examples = [Example(teacher.make_doc(each.text), each) for each in (gold, doc)]
+    batch = GoldBatch.from_examples(examples, "ROOT")
+    alone = GoldBatch.from_examples(examples[:1], "ROOT")
+    assert set(batch.targets) == {3 + i for i in range(len(list(doc.sents)))}
+    assert batch.heads[: len(alone.heads)].tolist() == alone.heads.tolist()
+
+
+def test_arc_probabilities_ignore_a_common_weight():
+    rng = rng_for("common weight")
+    deps, heads = np.nonzero(~np.eye(5, dtype=bool) & (np.arange(5) > 0)[:, None])
+    weights, no_labels = rng.normal(size=len(deps)), (np.zeros(0, int),) * 3
+    plain, above, below = (
+        arc_probabilities(
+            StoredDistribution(deps, heads, (weights + shift).astype("f4"), *no_labels, ()), 4
+        )
+        for shift in (0.0, 1000.0, -1000.0)
+    )
+    np.testing.assert_allclose(above, plain, atol=1e-3)
+    np.testing.assert_allclose(below, plain, atol=1e-3)
 
 
 # --- training ----------------------------------------------------------------------------------

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import reference
 from gradients import OPS, assert_directional, in_double
-from parsers import SMALL_MODEL, gold_examples, make_nlp, score_labels, train
+from parsers import SMALL_MODEL, changeable, gold_examples, make_nlp, score_labels, train
 from strategies import rng_for
 
+from spacy_rootmind import arc_marginals
 from spacy_rootmind.annotation.gold import GoldBatch
 from spacy_rootmind.annotation.sentences import sentences_of
 from spacy_rootmind.network.arc_scorer import BiaffineArcs
@@ -140,6 +141,14 @@ def test_loss_is_that_of_gold_labels_and_of_wrong_arcs(null_label):
     assert batch.loss(trees)[0] == pytest.approx(expected, rel=1e-9)
 
 
+def test_nothing_is_learnt_where_nothing_is_known():
+    batch = Batch("unknown", missing=1.0)
+    loss, gradient, _ = batch.loss(batch.scorer.predict(batch.given))
+    assert loss == 0
+    assert gradient.labels == []
+    assert not any(arcs.any() for own in gradient.rounds for arcs in own)
+
+
 @pytest.mark.parametrize("with_labels", [True, False])
 def test_gradient_of_the_loss_matches_finite_differences(with_labels):
     batch = Batch("gradient")
@@ -206,3 +215,18 @@ def test_null_label_is_no_label_of_a_parse(learnt):
     assert (scores.argmax(axis=1) == null).sum() > 3
     assert labels[:n].tolist() == (1 + scores[:, :null].argmax(axis=1)).tolist()
     assert log_probs.min() > -np.log(null)
+
+
+def test_probabilities_of_labels_are_of_right_arcs(learnt):
+    """Over its labels, an arc's probabilities add up to its own: the null label has no share."""
+    parser = learnt.get_pipe("root_mst")
+    with changeable(learnt) as change:
+        change(arc_threshold=1e-12)
+        doc = learnt("The cat saw a dog")
+    [arcs] = parser.model.predict(ParserInput([doc], [sentences_of(doc)])).trees.arcs
+    expected = arc_marginals(arcs[0].astype("f8") / parser.temperature)
+    found = np.zeros((6, 6))
+    for arc in doc[:]._.arcs:
+        found[arc.token.i + 1, 0 if arc.head == arc.token else arc.head.i + 1] += arc.prob
+        assert arc.dep in parser.labels
+    assert found == pytest.approx(expected, abs=1e-6)

@@ -5,6 +5,7 @@ import re
 
 import pytest
 import spacy
+from environments import make_bare
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parsers import read_conllu
@@ -81,7 +82,9 @@ def test_rule_is_found_and_used(kind):
     text, spans = reading(unseen)
     expected = [text[a:b] for a, b in spans]
     assert words(nlp.tokenizer, text) != expected
+    before = nlp.tokenizer.to_bytes(exclude=["vocab"])
     fitted = fit_tokenizer(nlp.tokenizer, [reading(taught)])
+    assert nlp.tokenizer.to_bytes(exclude=["vocab"]) == before
     assert kind in {rule.kind for rule in fitted.rules}
     assert words(fitted.tokenizer, text) == expected
     assert fitted.f_after == 1.0 > fitted.f_before
@@ -120,6 +123,18 @@ def test_a_pattern_needs_several_strings():
     fitted = fit([" ".join(["Suid-Afrika"] * 50)], "af")
     assert fitted.rules == [Rule(CASE, "Suid-Afrika", ("Suid-Afrika",))]
     assert words(fitted.tokenizer, "Noord-Afrika") == ["Noord", "-", "Afrika"]
+
+
+def test_rules_of_the_language_stay():
+    fitted = fit(["so|!!! yes|!! !!!!"], "en")
+    text = "Don't (see https://example.com/a-b), U.K. e.g. 5km."
+    assert words(fitted.tokenizer, text) == words(blank("en").tokenizer, text)
+
+
+def test_order_of_texts_makes_no_difference():
+    texts = [reading(taught) for taught, _ in LEARNT.values()]
+    first, second = (fit_tokenizer(blank("xx").tokenizer, own) for own in (texts, texts[::-1]))
+    assert first.rules == second.rules != []
 
 
 # --- properties --------------------------------------------------------------------------------
@@ -208,10 +223,12 @@ def before_init(lang, path):
 
 @pytest.fixture(scope="module")
 def fitted_nlp(tmp_path_factory):
-    """A pipeline whose tokenizer was fitted by its config."""
-    path = tmp_path_factory.mktemp("corpus") / "train.spacy"
-    nlp = before_init("en", path)
-    write_docs(path, nlp.vocab)
+    """A pipeline whose tokenizer was fitted by its config, to a folder of Docs."""
+    folder = tmp_path_factory.mktemp("corpus")
+    nlp = before_init("en", folder)
+    with pytest.raises(ValueError, match=r"expected a \.spacy file.*before_init"):
+        nlp.initialize()
+    write_docs(folder / "train.spacy", nlp.vocab)
     nlp.initialize()
     assert words(nlp.tokenizer, "no!!!!!!!") == ["no", "!!!!!!!"]
     return nlp
@@ -227,6 +244,17 @@ def test_pipeline_is_saved_with_its_tokenizer(fitted_nlp, tmp_path):
         assert loaded.tokenizer.to_bytes(exclude=["vocab"]) == expected
         for text in texts:
             assert words(loaded.tokenizer, text) == words(fitted_nlp.tokenizer, text)
+
+
+@pytest.mark.workflow
+def test_pipeline_loads_without_this_package(fitted_nlp, tmp_path):
+    fitted_nlp.to_disk(tmp_path / "pipeline")
+    code = (
+        "import importlib.util, spacy; assert importlib.util.find_spec('spacy_rootmind') is None; "
+        "print(*spacy.load('pipeline')('no!!!!!!!'))"
+    )
+    environment = make_bare(tmp_path / "venv")
+    assert environment.run("python", "-c", code, cwd=tmp_path).strip() == "no !!!!!!!"
 
 
 def test_other_tokenizers_stay(tmp_path, caplog):

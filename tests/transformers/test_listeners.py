@@ -140,6 +140,19 @@ def test_parser_before_the_transformer_is_an_error(config, gold):
         train()
 
 
+def test_listener_may_name_its_transformer(package, encoder, gold):
+    heard = listener(package, upstream="second")
+    config = make_config(package, encoder, {"root_mst": root_mst(heard)})
+    for components in (config["components"], config["initialize"]["components"]):
+        components["first"] = components["second"] = components.pop("transformer")
+    config["nlp"]["pipeline"] = ["first", "second", "root_mst"]
+    nlp, examples = initialized(config, gold)
+    before = {name: weights_of(encoder_of(nlp, name)) for name in ("first", "second")}
+    losses_of(nlp, examples[:4], steps=2)
+    assert unchanged(before["first"], encoder_of(nlp, "first"))
+    assert not unchanged(before["second"], encoder_of(nlp, "second"))
+
+
 def test_sourced_encoder_is_learnt_over(trained, config, gold, tmp_path):
     trained.to_disk(tmp_path)
     config["components"]["transformer"] = {"source": str(tmp_path)}

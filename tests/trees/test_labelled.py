@@ -319,8 +319,9 @@ def test_labelled_k_best_begin_with_the_parse(unsure, parser, monkeypatch):
             assert parse.log_prob == pytest.approx(expected, abs=1e-4)
 
 
-def test_labelled_samples_have_the_probability_of_tree_and_labels(unsure, parser):
-    assign(parser, alternatives=sample(k=40, seed=3, labelled=True))
+@pytest.mark.parametrize("make", [sample, sample_without_replacement])
+def test_labelled_samples_have_the_probability_of_tree_and_labels(make, unsure, parser):
+    assign(parser, temperature=0.3, alternatives=make(k=40, seed=3, labelled=True))
     doc, (_, again) = unsure(TEXT), unsure.pipe(["It rained.", TEXT])
     for number, sentence in enumerate(doc.sents):
         parses = sentence._.parses
@@ -329,6 +330,8 @@ def test_labelled_samples_have_the_probability_of_tree_and_labels(unsure, parser
             expected = labelled_log_prob(parser, doc, number, parse)
             assert parse.log_prob == pytest.approx(expected, abs=1e-4)
         assert len({tuple(parse.deps) for parse in parses}) > 1
+        n_different = len({(parse.heads.tobytes(), *parse.deps) for parse in parses})
+        assert (n_different == 40) == (make is sample_without_replacement)
         other = list(again.sents)[number]._.parses
         assert [parse.deps for parse in other] == [parse.deps for parse in parses]
 
