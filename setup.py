@@ -17,7 +17,7 @@ COMPILE = SANITIZE or ([] if os.name == "nt" else ["-g0"])
 # which else keeps loops with a choice in them from it.
 VECTORISE = {"layers": ["-O3", "-fno-trapping-math"], "simd": ["-O3"]} if os.name != "nt" else {}
 SOURCES = Path("cython_src")
-# What Cython would otherwise put into each module: memoryviews, above all.
+# Code that Cython would otherwise put into each module: memoryviews, above all.
 UTILITY = "spacy_rootmind.kernel.cython_utility"
 HEADERS = [str(path) for path in sorted([*SOURCES.glob("*.h"), SOURCES / "weights.pxd"])]
 
@@ -58,7 +58,7 @@ extensions.append(
     )
 )
 
-# Where processes are not forked, those that Cython starts read this file again.
+# Cython's processes read this file again on systems that do not fork.
 if __name__ == "__main__":
     setup(
         options={"build_ext": {"parallel": os.cpu_count()}},

@@ -7,7 +7,7 @@ compares the vector passes with plain loops. Platforms are Zig's targets, such a
 Cython, setuptools, spaCy, NumPy and ziglang have to be installed. Only with `--run`, for extensions
 that will, is code optimized.
 
-Headers are those of this Python and this NumPy, but for what they say of the platform. Windows
+The headers of this Python and this NumPy are used, with the platform's sizes put in. Windows
 finds Python's functions in an import library, which has all that the headers declare.
 """
 
@@ -69,9 +69,9 @@ typedef long long Py_ssize_t;
 #endif
 """
 RUN = "-O2"
-# Where there is a program to run.
+# Platforms with an emulator, whose programs run here.
 RUNNABLE = ("x86_64-linux-musl", "x86_64-windows-gnu")
-# What NumPy has found out on this platform, and what the compiler knows of any.
+# Facts that NumPy found out on this platform; each compiler knows its own.
 NUMPY = {
     r"(NPY_SIZEOF_LONG) \d+": r"\1 __SIZEOF_LONG__",
     r"(NPY_SIZEOF_LONGDOUBLE) \d+": r"\1 __SIZEOF_LONG_DOUBLE__",
@@ -130,7 +130,7 @@ def link_options(platform: str, level: str, headers: Path, folder: Path) -> list
         return [import_library(headers, machine, folder)]
     if "macos" in platform:
         return ["-nostdlib", "-undefined", "dynamic_lookup"]
-    # Python and the system have what is missing, and Zig would build libraries of its own.
+    # Python and the system have the missing names; Zig would build libraries of its own.
     return [] if level == RUN else ["-nostdlib"]
 
 
@@ -163,7 +163,7 @@ def make(extensions: list[Extension], platform: str, level: str, folder: Path) -
 
 
 def main() -> None:
-    """Make what is asked for."""
+    """Build or run as the arguments say."""
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("platforms", nargs="+")

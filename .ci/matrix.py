@@ -29,7 +29,7 @@ TESTS = (
 )
 # Early versions of spaCy import what click has deprecated since.
 CLICK = "ignore:Importing 'parser.split_arg_string':DeprecationWarning"
-# Packages whose versions the table shows after those of spaCy and NumPy.
+# Packages whose versions the table shows after spaCy's and NumPy's.
 OTHERS = ("torch", "transformers", "spacy-transformers", "spacy-curated-transformers")
 
 

@@ -22,7 +22,7 @@ KIND_OF = {f"spacy_rootmind.{each}.v1": kind for kind, (_, own) in KINDS.items()
 
 @dataclass(frozen=True)
 class RegisteredFunction:
-    """What a registered function returns, with the block of a config that asks for it.
+    """A function's result, with the block of a config that names the function.
 
     Attributes
     ----------

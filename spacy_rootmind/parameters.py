@@ -1,6 +1,7 @@
 """Functions whose parameters are the fields of dataclasses, so that each is spelled once.
 
-spaCy reads the parameters of a factory, and Typer those of a command: names, types and defaults.
+spaCy reads the parameters of a factory, and Typer the parameters of a command: names, types
+and defaults.
 """
 
 import ast

@@ -74,7 +74,7 @@ def arc_marginals(trees: TreeDistribution) -> NDArray[np.float64]:
     >>> arc_marginals(scores).round(3).tolist()
     [[0.0, 0.0, 0.0], [0.731, 0.0, 0.269], [0.269, 0.731, 0.0]]
     """
-    # Writable, unlike those of a distribution: nothing else reads this array.
+    # Writable, unlike the property of a distribution: nothing else reads this array.
     return trees.sentences.shaped(trees.inference.marginals())
 
 

@@ -1,6 +1,6 @@
 """Save the component that later versions must be able to load: `python tests/saved/make.py`.
 
-Run it when the format of saved components changes, and keep those of the earlier formats.
+Run it when the format of saved components changes, and keep the files of earlier formats.
 """
 
 import json
