@@ -296,6 +296,22 @@ def test_confidence_and_k_best_are_those_of_complying_trees_by_enumeration(
     assert found == pytest.approx({tree: by_tree[tree] for tree in found}, abs=1e-4)
 
 
+@pytest.mark.one_each("constraints")
+@pytest.mark.parametrize("name", ["sample", "sample_without_replacement"])
+@pytest.mark.parametrize("constraints", CASES)
+def test_samples_comply(parser_with, constraints, name):
+    maker = {"@misc": f"spacy_rootmind.{name}.v1", "k": 300, "seed": 1}
+    nlp = parser_with(lambda doc: constraints, alternatives=maker, temperature=20.0)
+    [sentence] = nlp(Doc(nlp.vocab, words=FIRST, sent_starts=GIVEN[:5])).sents
+    alike = complying_alike(constraints, local_heads(sentence, range(5)))
+    drawn = list(map(local_tree, sentence._.parses))
+    assert set(drawn) <= {tuple(tree.tolist()) for tree in alike}
+    # The distribution is wide: ten draws are seldom of one tree.
+    n_least = min(len(alike), 10 if name == "sample" else 300)
+    assert len(set(drawn)) >= n_least
+    assert len(drawn) == (300 if name == "sample" else n_least)
+
+
 @pytest.mark.parametrize(
     "constrain",
     [lambda doc: Constraints(), preset_heads(), span_subtrees(), span_subtrees("keep")],
@@ -374,6 +390,18 @@ def test_forced_roots_come_into_sentences_of_their_own():
     # Within a span there is no boundary, however likely.
     nested = Constraints(forced=[(4, 4), (1, 1)], subtrees=[(1, 4)])
     assert plan(doc, nested, [-1, 2, 9, 9, -5, -1]) == [0, 1, 4, 6]
+
+
+def test_forced_roots_without_boundaries_to_find(parser_with, monkeypatch):
+    """A parser that learnt none takes a Doc for one sentence otherwise; given ones stay."""
+    nlp = parser_with(lambda doc: Constraints(forced=[(1, 1), (3, 3)]))
+    monkeypatch.setitem(nlp.get_pipe("root_mst").cfg, "finds_boundaries", False)
+    doc = nlp(Doc(nlp.vocab, words=FIRST))
+    assert [sentence.root.i for sentence in doc.sents] == [1, 3]
+    nlp = parser_with(lambda doc: Constraints(forced=[(3, 3), (7, 7)]), sentences="given")
+    doc = nlp(Doc(nlp.vocab, words=WORDS, sent_starts=GIVEN))
+    assert bounds_of(doc) == [(0, 5), (5, 8)]
+    assert [sentence.root.i for sentence in doc.sents] == [3, 7]
 
 
 def test_root_labels_come_into_sentences_of_their_own(parser_with):
@@ -650,6 +678,25 @@ def test_preset_heads_keep_a_label_without_a_head(parser_with):
     assert doc[2].head.i == 2
 
 
+def test_preset_heads_keep_edits(parser_with):
+    nlp = parser_with(preset_heads(), confidence=True)
+    doc = Doc(nlp.vocab, words=FIRST)
+    doc[0].head, doc[0].dep_ = doc[3], "nsubj"
+    doc = nlp(doc)
+    assert doc[0].head.i == 3
+    assert doc[0]._.head_prob == pytest.approx(1.0)
+    # Edits of a parse are kept as well.
+    doc = parser_with(None)(Doc(nlp.vocab, words=FIRST, sent_starts=GIVEN[:5]))
+    moved = next(token for token in doc if token.head != token and not list(token.children))
+    moved.head = next(token for token in doc if token not in (moved, moved.head))
+    expected = heads_of(doc)
+    assert heads_of(parser_with(preset_heads()).get_pipe("root_mst")(doc)) == expected
+    cycle = Doc(nlp.vocab, words=FIRST, heads=[1, 0, 3, 1, 1], deps=["x"] * 5)
+    with pytest.raises(ValueError, match="no tree with a single root"):
+        nlp(cycle)
+    assert heads_of(cycle) == [1, 0, 3, 1, 1]
+
+
 def test_preset_heads_take_no_boundary_from_a_missing_head():
     heads, deps = [1, 1, 3, None, None], ["nsubj", "ROOT", "det", "obj", "punct"]
     doc = Doc(VOCAB, words=[*FIRST[:-1], "Now"], heads=heads, deps=deps)
@@ -726,6 +773,16 @@ def test_span_subtrees_of_entities(parser_with, quickstart_docs):
         free = parser_with(None)(Doc(VOCAB, words=words))
         changed += heads_of(doc) != heads_of(free)
     assert changed > 5
+
+
+def test_span_subtrees_with_whitespace_inside(parser_with):
+    words = ["She", "saw", "New", "\n", "York", " ", "\n", "City", "today", "\n", "."]
+    doc = Doc(VOCAB, words=words)
+    doc.ents = [Span(doc, 2, 8, label="GPE"), Span(doc, 8, 10, label="DATE")]
+    doc = parser_with(span_subtrees())(doc)
+    assert is_subtree(doc[2:8])
+    assert [doc[i].head.i for i in (3, 5, 6, 9)] == [2, 4, 4, 8]
+    assert len({token.sent.start for token in doc[2:8]}) == 1
 
 
 @pytest.mark.parametrize(

@@ -236,6 +236,13 @@ def test_treebanks_pass_the_validator(name, repairing, ud_folder):
     assert [line for line in errors if "[L3 SYNTAX" in line] == []
 
 
+def test_tags_that_go_with_labels_stay(nlp):
+    before = nlp(VALID)
+    after = nlp.get_pipe("ud_tag_repair")(before.copy())
+    found = [[(t.pos_, str(t.morph), t.dep_) for t in doc] for doc in (before, after)]
+    assert found[0] == found[1]
+
+
 def test_tags_are_repaired_one_by_one_and_in_batches(repairing):
     with repairing.select_pipes(disable=["ud_tag_repair"]):
         before = [repairing(text) for text in TEXTS]
