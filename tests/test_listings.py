@@ -12,6 +12,7 @@ import pytest
 import srsly
 from conftest import ROOT
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 import spacy_rootmind
 
@@ -131,6 +132,14 @@ def test_recipe_tests_what_the_distribution_has(recipe, project):
     for line in recipe["tests"][1]["requirements"]["run"]:
         wanted = Requirement(line.replace(" ", "", 1))
         assert wanted.specifier == extra[wanted.name].specifier
+
+
+def test_recipe_skips_other_versions_of_python(recipe, project):
+    skipped = " ".join(recipe["build"]["skip"])
+    skipped = [SpecifierSet(own) for own in re.findall(r'match\(python, "(.*?)"\)', skipped)]
+    allowed = SpecifierSet(project["project"]["requires-python"])
+    for python in (f"3.{minor}.0" for minor in range(8, 20)):
+        assert allowed.contains(python) != any(own.contains(python) for own in skipped)
 
 
 @pytest.mark.parametrize("platform", ["linux-64", "linux-aarch64", "osx-arm64", "win-64"])

@@ -32,6 +32,13 @@ def test_one_version():
     assert latest == spacy_rootmind.__version__
 
 
+def test_pipeline_allows_the_version(web_pipeline):
+    found = map(Requirement, srsly.read_json(web_pipeline / "meta.json")["requirements"])
+    required = {requirement.name: requirement.specifier for requirement in found}
+    assert set(required) == {"spacy", "spacy-rootmind"}
+    assert required["spacy-rootmind"].contains(spacy_rootmind.__version__)
+
+
 def test_command_line_prints_the_version(tmp_path):
     done = run_module("spacy_rootmind", "--version", cwd=tmp_path)
     assert done.stdout.decode() == f"spacy-rootmind {spacy_rootmind.__version__}\n"
