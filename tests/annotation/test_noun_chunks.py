@@ -127,11 +127,13 @@ def test_both_spellings_of_the_root_label(root):
 def test_chunks_of_a_span_lie_inside_it():
     text, expected = ENGLISH["prepositions and coordinators stay out"]
     doc = read_tree(VOCAB, text)
-    chunks = [doc[start:end].text for start, end, _ in UDNounChunks("en")(doc[1:])]
-    assert chunks == expected[1:]
+    chunks = list(UDNounChunks("en")(doc[1:]))
+    assert [doc[start:end].text for start, end, _ in chunks] == expected[1:]
+    assert {doc.vocab.strings[label] for *_, label in chunks} == {"NP"}
 
 
 def test_a_doc_without_a_parse_is_refused():
+    assert texts(Doc(Vocab())) == []
     doc = Doc(Vocab(), words=["A", "table"])
     with pytest.raises(ValueError, match="needs a parse, and the Doc 'A table ' has none"):
         list(UDNounChunks("en")(doc))
