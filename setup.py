@@ -17,6 +17,8 @@ COMPILE = SANITIZE or ([] if os.name == "nt" else ["-g0"])
 # which else keeps loops with a choice in them from it.
 VECTORISE = {"layers": ["-O3", "-fno-trapping-math"], "simd": ["-O3"]} if os.name != "nt" else {}
 SOURCES = Path("cython_src")
+# In every module of the kernel: it refuses compilers that may change arithmetic.
+INCLUDE_IEEE = ["/FIieee.h"] if os.name == "nt" else ["-include", "ieee.h"]
 # Code that Cython would otherwise put into each module: memoryviews, above all.
 UTILITY = "spacy_rootmind.kernel.cython_utility"
 HEADERS = [str(path) for path in sorted([*SOURCES.glob("*.h"), SOURCES / "weights.pxd"])]
@@ -27,7 +29,7 @@ extensions = [
         [str(source)],
         depends=HEADERS,
         include_dirs=[str(SOURCES)],
-        extra_compile_args=VECTORISE.get(source.stem, []) + COMPILE,
+        extra_compile_args=INCLUDE_IEEE + VECTORISE.get(source.stem, []) + COMPILE,
         extra_link_args=SANITIZE,
     )
     for source in sorted(SOURCES.glob("*.pyx"))

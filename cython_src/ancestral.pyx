@@ -44,9 +44,6 @@ from weights cimport (
     weight_t,
 )
 
-cdef extern from "ieee.h":
-    pass
-
 
 cdef enum:
     # Heads to try one by one for a connection to ROOT, before it is found out for all of them.

@@ -20,6 +20,8 @@ from cpython.pythread cimport (
 )
 from libc.limits cimport ULONG_MAX
 from libc.math cimport INFINITY
+from libc.stddef cimport size_t
+from libc.stdlib cimport free, malloc
 
 import os
 
@@ -39,9 +41,6 @@ from spacy_rootmind.kernel.interrupt cimport (
     run_call,
     this_call,
 )
-
-cdef extern from "ieee.h":
-    pass
 
 cdef enum:
     MANY_STEPS = 1 << 20    # at most, in sentences that are too short to poll
@@ -369,6 +368,24 @@ cdef int run_chunks(
 
 cdef class Worker:
     """An algorithm with its memory, for one thread."""
+
+    def __dealloc__(self):
+        free(self.square)
+
+    cdef double* make_square(self, Py_ssize_t max_words) except NULL:
+        """Allocate the square for the scores of one sentence, unless it is there."""
+        cdef size_t width = <size_t>max_words + 1
+        if self.square is NULL:
+            self.square = <double*>malloc(width * width * sizeof(double))
+            if self.square is NULL:
+                check_memory(max_words, DECODE_NO_MEMORY)
+        return self.square
+
+
+cdef int check_memory(Py_ssize_t max_words, int status) except -1:
+    if status != DECODE_OK:
+        raise MemoryError(f"no memory for a sentence of {max_words} words; split it first")
+    return 0
 
 
 # What a thread works with: the call and the batch, which all share, its worker's function and

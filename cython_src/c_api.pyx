@@ -40,9 +40,6 @@ from spacy_rootmind.kernel.sample_batch cimport (
     sampler_init,
 )
 
-cdef extern from "ieee.h":
-    pass
-
 
 # --- scores ------------------------------------------------------------------------------------
 
@@ -90,13 +87,12 @@ cdef struct TreeDecoder:
 
 cdef TreeDecoder* tree_decoder_new(Py_ssize_t max_words) noexcept nogil:
     cdef TreeDecoder* decoder = <TreeDecoder*>calloc(1, sizeof(TreeDecoder))
-    if decoder is NULL:
-        return NULL
-    decoder.max_words = max_words
-    if max_words < 0 or workspace_init(&decoder.workspace, max_words) != DECODE_OK:
-        free(decoder)
-        return NULL
-    return decoder
+    if decoder is not NULL and 0 <= max_words:
+        decoder.max_words = max_words
+        if workspace_init(&decoder.workspace, max_words) == DECODE_OK:
+            return decoder
+    tree_decoder_free(decoder)
+    return NULL
 
 
 cdef void tree_decoder_free(TreeDecoder* decoder) noexcept nogil:
@@ -120,15 +116,11 @@ cdef struct ProjectiveDecoder:
 
 cdef ProjectiveDecoder* projective_decoder_new(Py_ssize_t max_words) noexcept nogil:
     cdef ProjectiveDecoder* decoder = <ProjectiveDecoder*>calloc(1, sizeof(ProjectiveDecoder))
-    if decoder is NULL:
-        return NULL
-    if not square_init(&decoder.square, max_words):
-        free(decoder)
-        return NULL
-    if chart_workspace_init(&decoder.workspace, max_words, False) != DECODE_OK:
-        projective_decoder_free(decoder)
-        return NULL
-    return decoder
+    if decoder is not NULL and square_init(&decoder.square, max_words):
+        if chart_workspace_init(&decoder.workspace, max_words, False) == DECODE_OK:
+            return decoder
+    projective_decoder_free(decoder)
+    return NULL
 
 
 cdef void projective_decoder_free(ProjectiveDecoder* decoder) noexcept nogil:
@@ -177,15 +169,11 @@ cdef struct TreeSums:
 
 cdef TreeSums* tree_sums_new(Py_ssize_t max_words) noexcept nogil:
     cdef TreeSums* sums = <TreeSums*>calloc(1, sizeof(TreeSums))
-    if sums is NULL:
-        return NULL
-    if not square_init(&sums.square, max_words):
-        free(sums)
-        return NULL
-    if tree_sum_init(&sums.sum, max_words) != DECODE_OK:
-        tree_sums_free(sums)
-        return NULL
-    return sums
+    if sums is not NULL and square_init(&sums.square, max_words):
+        if tree_sum_init(&sums.sum, max_words) == DECODE_OK:
+            return sums
+    tree_sums_free(sums)
+    return NULL
 
 
 cdef void tree_sums_free(TreeSums* sums) noexcept nogil:
@@ -220,15 +208,11 @@ cdef struct TreeSampler:
 
 cdef TreeSampler* tree_sampler_new(Py_ssize_t max_words, bint single_root) noexcept nogil:
     cdef TreeSampler* sampler = <TreeSampler*>calloc(1, sizeof(TreeSampler))
-    if sampler is NULL:
-        return NULL
-    if not square_init(&sampler.square, max_words):
-        free(sampler)
-        return NULL
-    if sampler_init(&sampler.sampler, SAMPLE_AUTO, max_words, single_root, 0) != DECODE_OK:
-        tree_sampler_free(sampler)
-        return NULL
-    return sampler
+    if sampler is not NULL and square_init(&sampler.square, max_words):
+        if sampler_init(&sampler.sampler, SAMPLE_AUTO, max_words, single_root, 0) == DECODE_OK:
+            return sampler
+    tree_sampler_free(sampler)
+    return NULL
 
 
 cdef void tree_sampler_free(TreeSampler* sampler) noexcept nogil:

@@ -23,13 +23,10 @@ from libc.stdlib cimport free, malloc
 
 import numpy as np
 
-from spacy_rootmind.kernel.batch cimport Batch, score_row
-from spacy_rootmind.kernel.decode_batch cimport Decoder, DecoderState, check_memory
+from spacy_rootmind.kernel.batch cimport Batch, check_memory, score_row
+from spacy_rootmind.kernel.decode_batch cimport Decoder, DecoderState
 from spacy_rootmind.kernel.interrupt cimport ROWS_PER_POLL, poll, poll_row
 from spacy_rootmind.kernel.simd cimport SCAN_BAD_SCORE, SCAN_NO_HEAD, SCAN_OK, row_passes
-
-cdef extern from "ieee.h":
-    pass
 
 cdef enum:
     LONG = 1024     # words; shorter sentences are scanned without a poll

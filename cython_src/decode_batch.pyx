@@ -2,15 +2,10 @@
 
 Arguments are checked in spacy_rootmind.trees.decoding and trusted here.
 """
-from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
-from libc.stdlib cimport free, malloc
 
 from spacy_rootmind.kernel.batch cimport Batch, ScoreBuffer, gather, run_batch
-from spacy_rootmind.kernel.decode cimport DECODE_NO_MEMORY, DECODE_OK, DECODE_UNSETTLED
-
-cdef extern from "ieee.h":
-    pass
+from spacy_rootmind.kernel.decode cimport DECODE_OK, DECODE_UNSETTLED
 
 
 cdef int decode_sentence(
@@ -46,27 +41,6 @@ cdef class Decoder(Worker):
         self.c.arcmax = arcmax
         self.c.arcmax_inside = arcmax_inside
 
-    def __dealloc__(self):
-        free(self.c.square)
-
-    cdef int make_square(self) except -1:
-        """Allocate the copy of one sentence's scores, if there is none yet."""
-        cdef size_t width = <size_t>self.max_words + 1
-        if self.c.square is NULL:
-            self.c.square = <double*>malloc(width * width * sizeof(double))
-        if self.c.square is NULL:
-            return check_memory(self.max_words, DECODE_NO_MEMORY)
-        return 0
-
-
-cdef int check_memory(Py_ssize_t max_words, int status) except -1:
-    if status == DECODE_NO_MEMORY:
-        raise MemoryError(
-            f"decoding a sentence of {max_words} words needs at least "
-            f"{4 * max_words * max_words / 2**30:.1f} GiB; split it first"
-        )
-    return 0
-
 
 def decode_batch(
         object scores, object allowed, object lengths, int32_t[:, ::1] heads not None,
@@ -84,5 +58,5 @@ def decode_batch(
         decoder.c.heads = &heads[0, 0]
         decoder.c.width = heads.shape[1]
         if not (buffer.c.is_plain and decoder.c.always_in_place):
-            decoder.make_square()
+            decoder.c.square = decoder.make_square(decoder.max_words)
     return run_batch(buffer, decoders)

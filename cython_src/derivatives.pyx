@@ -14,10 +14,17 @@ Numbers are float64 where that is enough, and wide ones where it turns out not t
 """
 from libc.math cimport fabs, frexp, isfinite, ldexp
 from libc.stddef cimport size_t
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from spacy_rootmind.kernel.batch cimport Batch, ScoreBuffer, Worker, gather, run_batch
+from spacy_rootmind.kernel.batch cimport (
+    Batch,
+    ScoreBuffer,
+    Worker,
+    check_memory,
+    gather,
+    run_batch,
+)
 from spacy_rootmind.kernel.decode cimport DECODE_LOST_DIGITS, DECODE_NO_MEMORY, DECODE_OK
 from spacy_rootmind.kernel.elimination cimport TreeSum, tree_sum_free, tree_sum_init
 from spacy_rootmind.kernel.inside_outside cimport (
@@ -42,9 +49,6 @@ from weights cimport (
     weight_from,
     weight_t,
 )
-
-cdef extern from "ieee.h":
-    pass
 
 # How far from 1 the sum of a word's marginals may be; and from 0 that of their derivatives, over n.
 cdef double TOLERANCE = 1e-9
@@ -437,28 +441,23 @@ cdef class Differentiation(Worker):
     cdef DerivativeState c
 
     def __cinit__(self, Py_ssize_t max_words, bint projective=False):
-        cdef size_t width = <size_t>max_words + 1
         cdef int status
         self.handle = differentiate_projective if projective else differentiate_sentence
         self.state = &self.c
-        self.c.square = <double*>malloc(width * width * sizeof(double))
+        self.c.square = self.make_square(max_words)
         if projective:
             status = span_sums_init(&self.c.spans, max_words, True)
         else:
             status = tree_sum_init(&self.c.sum, max_words)
             if status == DECODE_OK:
                 status = tangents_init(&self.c.tangents, &self.c.sum)
-        if self.c.square is NULL or status != DECODE_OK:
-            raise MemoryError(
-                f"derivatives of marginals of {max_words} words need at least "
-                f"{64 * max_words * max_words / 2**20:.0f} MiB; split the sentence first")
+        check_memory(max_words, status)
 
     def __dealloc__(self):
         free(self.c.wide.block)
         free(self.c.tangents.block)
         tree_sum_free(&self.c.sum)
         span_sums_free(&self.c.spans)
-        free(self.c.square)
 
 
 def differentiate_batch(

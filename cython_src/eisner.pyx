@@ -8,6 +8,7 @@ from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free, malloc
 
+from spacy_rootmind.kernel.batch cimport check_memory
 from spacy_rootmind.kernel.chart cimport fill_chart
 from spacy_rootmind.kernel.decode cimport (
     DECODE_LOST_DIGITS,
@@ -20,11 +21,8 @@ from spacy_rootmind.kernel.decode cimport (
     workspace_free,
     workspace_init_for_arcmax,
 )
-from spacy_rootmind.kernel.decode_batch cimport Decoder, DecoderState, check_memory
+from spacy_rootmind.kernel.decode_batch cimport Decoder, DecoderState
 from spacy_rootmind.kernel.interrupt cimport poll_row
-
-cdef extern from "ieee.h":
-    pass
 
 
 cdef enum SpanKind:

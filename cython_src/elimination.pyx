@@ -46,9 +46,6 @@ from weights cimport (
     wide_log2_above,
 )
 
-cdef extern from "ieee.h":
-    pass
-
 cdef enum:
     # Words may lose this many binary digits of weight in total, of the 1022 of float64 below 1.
     # The weight of all trees is at least 2^-loss of what it is with any one arc in its word's unit,

@@ -46,9 +46,6 @@ from weights cimport (
     wide_to_double,
 )
 
-cdef extern from "ieee.h":
-    pass
-
 
 # --- memory ------------------------------------------------------------------------------------
 

@@ -4,9 +4,6 @@ import threading
 
 from cpython.pythread cimport PyThread_get_thread_ident
 
-cdef extern from "ieee.h":
-    pass
-
 
 cdef extern from "interrupt.h" nogil:
     ctypedef struct Watch:

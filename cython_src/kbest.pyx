@@ -33,9 +33,6 @@ from spacy_rootmind.kernel.interrupt cimport poll_row, run_part
 from spacy_rootmind.kernel.room cimport make_room
 from weights cimport add_exactly
 
-cdef extern from "ieee.h":
-    pass
-
 
 # --- memory ------------------------------------------------------------------------------------
 
@@ -439,32 +436,34 @@ cdef int search_part(void* argument) noexcept nogil:
     return k_best_trees(task.scores, task.n, task.k, task.single_root, task.search)
 
 
+cdef tuple trees_found(
+        int status, const int32_t* heads, Py_ssize_t found, Py_ssize_t n, Py_ssize_t k):
+    cdef int32_t[:, ::1] rows
+    if status == DECODE_NO_MEMORY:
+        raise MemoryError(f"no memory for the {k} best trees of {n} words; ask for fewer")
+    if status != DECODE_OK:
+        return status, None
+    trees = np.empty((found, n + 1), dtype=np.int32)
+    rows = trees
+    memcpy(&rows[0, 0], heads, found * (n + 1) * sizeof(int32_t))
+    return status, trees
+
+
 def decode_kbest(const double[:, ::1] scores not None, Py_ssize_t k, bint single_root):
     """Find the k best trees of one sentence; returns (status, heads).
 
     Arguments are checked in spacy_rootmind.trees.decoding and trusted here.
     """
     cdef KBestSearch search
-    cdef Py_ssize_t n = scores.shape[0] - 1
-    cdef int32_t[:, ::1] heads
-    cdef int status
     cdef KBestTask task
+    cdef int status
     task.scores = &scores[0, 0]
-    task.n = n
+    task.n = scores.shape[0] - 1
     task.k = k
     task.single_root = single_root
     task.search = &search
     try:
         status = run_part(search_part, &task)
-        if status == DECODE_NO_MEMORY:
-            raise MemoryError(
-                f"no memory for the {k} best trees of {n} words; ask for fewer"
-            )
-        if status != DECODE_OK:
-            return status, None
-        found = np.empty((search.found, n + 1), dtype=np.int32)
-        heads = found
-        memcpy(&heads[0, 0], search.heads, search.found * (n + 1) * sizeof(int32_t))
-        return status, found
+        return trees_found(status, search.heads, search.found, task.n, k)
     finally:
         k_best_free(&search)

@@ -8,9 +8,6 @@ from libc.string cimport memcpy, memset
 
 import numpy as np
 
-cdef extern from "ieee.h":
-    pass
-
 cdef extern from "layer_simd.h" nogil:
     ctypedef struct LayerPasses:
         void (*qrnn_cell)(

@@ -9,9 +9,6 @@ from libc.stdlib cimport free, malloc
 
 from cython cimport floating
 
-cdef extern from "ieee.h":
-    pass
-
 cdef enum:
     # Columns of `between`: keys of a token as the dependent, the head and the words between ...
     AS_DEP

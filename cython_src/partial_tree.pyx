@@ -56,9 +56,6 @@ from weights cimport (
     wide_log,
 )
 
-cdef extern from "ieee.h":
-    pass
-
 
 # Weights of heads that add up to less than this are computed a second time, in wide numbers.
 cdef double LEAST_TOTAL = 1e-100

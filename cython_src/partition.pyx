@@ -46,9 +46,6 @@ from weights cimport (
     wide_multiply,
 )
 
-cdef extern from "ieee.h":
-    pass
-
 # How far from 1 the sum of the probabilities of a word's heads may be.
 cdef double TOLERANCE = 1e-9
 # With scores times this, no difference of scores and no sum of n of them overflows.

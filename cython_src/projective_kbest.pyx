@@ -13,8 +13,6 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
-import numpy as np
-
 from spacy_rootmind.kernel.decode cimport (
     DECODE_BAD_SCORE,
     DECODE_LOST_DIGITS,
@@ -32,10 +30,8 @@ from spacy_rootmind.kernel.eisner cimport (
 )
 from spacy_rootmind.kernel.heap cimport heap_pop, heap_push
 from spacy_rootmind.kernel.interrupt cimport poll, run_part
+from spacy_rootmind.kernel.kbest cimport trees_found
 from spacy_rootmind.kernel.room cimport make_room
-
-cdef extern from "ieee.h":
-    pass
 
 cdef enum SpanKind:
     COMPLETE        # of a head, up to an end
@@ -67,7 +63,9 @@ cdef struct Advance:
 
 cdef struct Search:
     Py_ssize_t n
+    Py_ssize_t k            # trees wanted
     bint single_root
+    const double* square    # (n + 1) x (n + 1), as given
     double* scores          # (n + 1) x (n + 1), less the highest of the row
     ChartWorkspace best     # scores
     int32_t* numbers        # of complete spans, then of inner ones; 0 if not made yet
@@ -378,14 +376,14 @@ cdef int write_tree(Search* search, Py_ssize_t number, Py_ssize_t rank) noexcept
     return DECODE_OK
 
 
-cdef int find_trees(Search* search, const double* square, Py_ssize_t k) noexcept nogil:
-    """Find the best trees, k at most, into search.heads; returns a DecodeStatus."""
+cdef int find_trees(Search* search) noexcept nogil:
+    """Find the best trees, search.k at most, into search.heads; returns a DecodeStatus."""
     cdef Py_ssize_t n = search.n, number = 0
     cdef Part whole
     cdef int status
     if n == 0:
         return write_tree(search, 0, 0)
-    status = lower_scores(square, n, search.scores)
+    status = lower_scores(search.square, n, search.scores)
     if status != DECODE_OK:
         return status
     if sums_overflow(search.scores, n):
@@ -404,7 +402,7 @@ cdef int find_trees(Search* search, const double* square, Py_ssize_t k) noexcept
         return DECODE_NO_TREE
     while status == DECODE_OK and not search.spans[number].exhausted:
         status = write_tree(search, number, search.found)
-        if search.found == k:
+        if search.found == search.k:
             break
         if status == DECODE_OK:
             status = list_one_more(search, number)
@@ -413,16 +411,8 @@ cdef int find_trees(Search* search, const double* square, Py_ssize_t k) noexcept
 
 # --- the Python boundary -----------------------------------------------------------------------
 
-# The arguments of `find_trees`.
-cdef struct Task:
-    const double* square
-    Py_ssize_t k
-    Search* search
-
-
-cdef int search_part(void* argument) noexcept nogil:
-    cdef Task* task = <Task*>argument
-    return find_trees(task.search, task.square, task.k)
+cdef int search_part(void* search) noexcept nogil:
+    return find_trees(<Search*>search)
 
 
 def decode_kbest(const double[:, ::1] scores not None, Py_ssize_t k, bint single_root):
@@ -431,25 +421,12 @@ def decode_kbest(const double[:, ::1] scores not None, Py_ssize_t k, bint single
     Arguments are checked in spacy_rootmind.trees.decoding and trusted here.
     """
     cdef Search search
-    cdef Task task
-    cdef Py_ssize_t n = scores.shape[0] - 1, tree, word
-    cdef int32_t[:, ::1] heads
-    cdef int status = search_init(&search, n, single_root)
-    task.square = &scores[0, 0]
-    task.k = k
-    task.search = &search
+    cdef int status = search_init(&search, scores.shape[0] - 1, single_root)
+    search.square = &scores[0, 0]
+    search.k = k
     try:
         if status == DECODE_OK:
-            status = run_part(search_part, &task)
-        if status == DECODE_NO_MEMORY:
-            raise MemoryError(f"no memory for the {k} best trees of {n} words; ask for fewer")
-        if status != DECODE_OK:
-            return status, None
-        found = np.empty((search.found, n + 1), dtype=np.int32)
-        heads = found
-        for tree in range(search.found):
-            for word in range(n + 1):
-                heads[tree, word] = search.heads[tree * (n + 1) + word]
-        return status, found
+            status = run_part(search_part, &search)
+        return trees_found(status, search.heads, search.found, search.n, k)
     finally:
         search_free(&search)

@@ -5,12 +5,19 @@ that, the other functions find probabilities of trees, entropies and expectation
 Arguments are checked in spacy_rootmind.trees.distribution and trusted here.
 """
 from libc.math cimport INFINITY, isfinite
-from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
-from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
-from spacy_rootmind.kernel.batch cimport Batch, ScoreBuffer, Worker, gather, run_batch, score_of_arc
+from spacy_rootmind.kernel.batch cimport (
+    Batch,
+    ScoreBuffer,
+    SentenceFunction,
+    Worker,
+    check_memory,
+    gather,
+    run_batch,
+    score_of_arc,
+)
 from spacy_rootmind.kernel.decode cimport (
     DECODE_BAD_SCORE,
     DECODE_LOST_DIGITS,
@@ -37,9 +44,6 @@ from spacy_rootmind.kernel.partition cimport (
     tree_entropy,
 )
 from weights cimport add_exactly
-
-cdef extern from "ieee.h":
-    pass
 
 cdef enum:
     # A summary holds log Z, the entropy where it was asked for, these numbers of a TreeSum, and its
@@ -168,36 +172,25 @@ cdef int sum_sentence(void* state, const Batch* batch, Py_ssize_t sentence) noex
     return status
 
 
-cdef int check_memory(Py_ssize_t max_words, bint fits) except -1:
-    if not fits:
-        raise MemoryError(
-            f"summing over the trees of {max_words} words needs at least "
-            f"{40 * max_words * max_words / 2**20:.0f} MiB; split the sentence first"
-        )
-    return 0
-
-
 cdef class Summation(Worker):
     """What one thread needs to sum over the trees of sentences of up to `max_words` words."""
     cdef SumState c
 
     def __cinit__(self, Py_ssize_t max_words, bint projective=False):
-        cdef size_t width = <size_t>max_words + 1
         cdef int status
         self.handle = sum_sentence
         self.state = &self.c
         self.c.projective = projective
-        self.c.square = <double*>malloc(width * width * sizeof(double))
+        self.c.square = self.make_square(max_words)
         if projective:
             status = span_sums_init(&self.c.spans, max_words, False)
         else:
             status = tree_sum_init(&self.c.sum, max_words)
-        check_memory(max_words, self.c.square is not NULL and status == DECODE_OK)
+        check_memory(max_words, status)
 
     def __dealloc__(self):
         span_sums_free(&self.c.spans)
         tree_sum_free(&self.c.sum)
-        free(self.c.square)
 
 
 def sum_batch(
@@ -329,13 +322,17 @@ cdef class Query(Worker):
     cdef QueryState c
 
     def __cinit__(self, Py_ssize_t max_words):
-        cdef size_t width = <size_t>max_words + 1
         self.state = &self.c
-        self.c.square = <double*>malloc(width * width * sizeof(double))
-        check_memory(max_words, self.c.square is not NULL)
+        self.c.square = self.make_square(max_words)
 
-    def __dealloc__(self):
-        free(self.c.square)
+
+cdef tuple ask(ScoreBuffer buffer, QueryTask* task, SentenceFunction handle, list queries):
+    """Answer a question about every sentence, with one thread per query; as `run_batch`."""
+    cdef Query query
+    for query in queries:
+        query.handle = handle
+        query.c.task = task
+    return run_batch(buffer, queries)
 
 
 def log_prob_batch(
@@ -347,8 +344,6 @@ def log_prob_batch(
     Where heads form no tree of the wanted kind, heads[sentence, tree, 0] is not -1. Returns
     (status, sentence) of the first sentence that fails, or (OK, any).
     """
-    cdef ScoreBuffer buffer = ScoreBuffer(scores, allowed, lengths)
-    cdef Query query
     cdef QueryTask task
     if out.shape[0] == 0 or out.shape[1] == 0:
         return DECODE_OK, 0
@@ -358,10 +353,7 @@ def log_prob_batch(
     task.heads = &heads[0, 0, 0]
     task.n_trees = heads.shape[1]
     task.out = &out[0, 0]
-    for query in queries:
-        query.handle = find_log_probs
-        query.c.task = &task
-    return run_batch(buffer, queries)
+    return ask(ScoreBuffer(scores, allowed, lengths), &task, find_log_probs, queries)
 
 
 def cross_entropy_batch(
@@ -373,20 +365,14 @@ def cross_entropy_batch(
     out[sentence] is the sum of two numbers, the first inf where float64 does not hold it. Arcs that
     the scores forbid are left out.
     """
-    cdef ScoreBuffer buffer = ScoreBuffer(scores, allowed, lengths)
-    cdef Query query
     cdef QueryTask task
-    if out.shape[0] == 0:
-        return
-    task.single_root = single_root
-    task.width = marginals.shape[2]
-    task.summaries = &summaries[0, 0]
-    task.marginals = &marginals[0, 0, 0]
-    task.out = &out[0, 0]
-    for query in queries:
-        query.handle = find_cross_entropy
-        query.c.task = &task
-    run_batch(buffer, queries)
+    if out.shape[0] > 0:
+        task.single_root = single_root
+        task.width = marginals.shape[2]
+        task.summaries = &summaries[0, 0]
+        task.marginals = &marginals[0, 0, 0]
+        task.out = &out[0, 0]
+        ask(ScoreBuffer(scores, allowed, lengths), &task, find_cross_entropy, queries)
 
 
 def expectation_batch(
@@ -397,18 +383,13 @@ def expectation_batch(
     `values` are as the scores of a ScoreBuffer; only those of arcs of positive probability count.
     Returns (status, sentence) of the first sentence that fails, or (OK, any).
     """
-    cdef ScoreBuffer buffer = ScoreBuffer(values, None, lengths)
-    cdef Query query
     cdef QueryTask task
     if out.shape[0] == 0:
         return DECODE_OK, 0
     task.width = marginals.shape[2]
     task.marginals = &marginals[0, 0, 0]
     task.out = &out[0]
-    for query in queries:
-        query.handle = find_expectation
-        query.c.task = &task
-    return run_batch(buffer, queries)
+    return ask(ScoreBuffer(values, None, lengths), &task, find_expectation, queries)
 
 
 def log_ratio_batch(

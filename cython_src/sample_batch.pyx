@@ -23,7 +23,14 @@ from spacy_rootmind.kernel.ancestral cimport (
     ancestral_free,
     ancestral_init,
 )
-from spacy_rootmind.kernel.batch cimport Batch, ScoreBuffer, Worker, gather, run_batch
+from spacy_rootmind.kernel.batch cimport (
+    Batch,
+    ScoreBuffer,
+    Worker,
+    check_memory,
+    gather,
+    run_batch,
+)
 from spacy_rootmind.kernel.decode cimport (
     DECODE_LOST_DIGITS,
     DECODE_NO_MEMORY,
@@ -59,9 +66,6 @@ from spacy_rootmind.kernel.without_replacement cimport (
     trie_free,
     trie_log_remaining,
 )
-
-cdef extern from "ieee.h":
-    pass
 
 
 # --- memory ------------------------------------------------------------------------------------
@@ -441,22 +445,14 @@ cdef class Sampler(Worker):
 
     def __cinit__(
             self, str method not None, Py_ssize_t max_words, bint single_root, int64_t max_steps):
-        cdef size_t width = <size_t>max_words + 1
-        cdef int status
         self.handle = sample_sentence
         self.state = &self.c
-        self.c.square = <double*>malloc(width * width * sizeof(double))
-        status = sampler_init(
-            &self.c.sampler, METHODS[method], max_words, single_root, max_steps)
-        if status != DECODE_OK or self.c.square is NULL:
-            raise MemoryError(
-                f"sampling trees of {max_words} words needs at least "
-                f"{56 * max_words * max_words / 2**20:.0f} MiB; split the sentence first"
-            )
+        self.c.square = self.make_square(max_words)
+        check_memory(max_words, sampler_init(
+            &self.c.sampler, METHODS[method], max_words, single_root, max_steps))
 
     def __dealloc__(self):
         sampler_free(&self.c.sampler)
-        free(self.c.square)
 
 
 def sample_batch(

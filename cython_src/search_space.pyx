@@ -28,9 +28,6 @@ from spacy_rootmind.kernel.eisner cimport (
 from spacy_rootmind.kernel.interrupt cimport run_part
 from spacy_rootmind.kernel.room cimport make_room
 
-cdef extern from "ieee.h":
-    pass
-
 cdef enum:
     MISSING = -1
     ROOT_LABEL = 0

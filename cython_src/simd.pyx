@@ -1,8 +1,5 @@
 """The passes over rows that all modules use: one table for scores and one for weights."""
 
-cdef extern from "ieee.h":
-    pass
-
 cdef extern from "decode_simd.h" nogil:
     RowPasses chosen_row_passes "row_passes"
     int choose_row_passes(int simd) noexcept

@@ -10,9 +10,6 @@ import numpy as np
 
 from spacy_rootmind.kernel.decode cimport tree_is_projective
 
-cdef extern from "ieee.h":
-    pass
-
 # Sets of labels and of parts of speech that rules speak of, in the order of the tables' rows.
 LABEL_SETS = (
     *("advmod", "clausal", "det", "fixed", "goeswith", "nominal", "obj", "obl"),

@@ -18,9 +18,6 @@ from spacy_rootmind.kernel.decode cimport DECODE_NO_MEMORY, DECODE_OK
 from spacy_rootmind.kernel.interrupt cimport poll, poll_row
 from spacy_rootmind.kernel.random cimport RandomSource, next_double
 
-cdef extern from "ieee.h":
-    pass
-
 cdef enum:
     STEPS_PER_POLL = 1 << 16    # of a walk, each a dozen nanoseconds
 

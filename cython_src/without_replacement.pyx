@@ -48,9 +48,6 @@ from weights cimport (
     wide_to_double,
 )
 
-cdef extern from "ieee.h":
-    pass
-
 cdef enum:
     NO_CHILD = -1
     DRAWN = -2

@@ -35,10 +35,15 @@ cdef class ScoreBuffer:
 ctypedef int (*SentenceFunction)(
     void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil
 
-# An algorithm with its memory, for one thread. Subclasses set both fields.
+# An algorithm with its memory, for one thread. Subclasses set the first two fields.
 cdef class Worker:
     cdef SentenceFunction handle
     cdef void* state                # the first argument of `handle`
+    cdef double* square             # for the scores of one sentence, by `gather`; NULL until made
+    cdef double* make_square(self, Py_ssize_t max_words) except NULL
+
+# Raises MemoryError for a DecodeStatus other than DECODE_OK, from allocating.
+cdef int check_memory(Py_ssize_t max_words, int status) except -1
 
 # Handles all sentences with one thread per worker. Returns (0, any), or the status and the number
 # of the first sentence that failed.

@@ -29,7 +29,3 @@ cdef struct DecoderState:
 cdef class Decoder(Worker):
     cdef DecoderState c
     cdef Py_ssize_t max_words
-    cdef int make_square(self) except -1
-
-# Raises MemoryError for DECODE_NO_MEMORY.
-cdef int check_memory(Py_ssize_t max_words, int status) except -1

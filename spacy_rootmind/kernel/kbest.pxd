@@ -55,3 +55,7 @@ cdef int k_best_trees(
     const double* scores, Py_ssize_t n, Py_ssize_t k, bint single_root, KBestSearch* search
 ) noexcept nogil
 cdef void k_best_free(KBestSearch* search) noexcept nogil
+# What `decode_kbest` of either kind of trees returns: the status, and a copy of the heads if that is
+# DECODE_OK. Raises MemoryError.
+cdef tuple trees_found(
+    int status, const int32_t* heads, Py_ssize_t found, Py_ssize_t n, Py_ssize_t k)
