@@ -235,7 +235,7 @@ cdef void find_all_that_reach_root(
 cdef bint weigh_heads(
         const weight_t* pivot, Py_ssize_t k, bint only_connected, Ancestral* ancestral,
         double* total) noexcept nogil:
-    """Fill `weights` with those of the heads of k, up to a factor; False if all are 0."""
+    """Fill `weights` with the weights of k's heads, up to a factor; False if all are 0."""
     cdef weight_t largest = weight_from(0, pivot)
     cdef Py_ssize_t head
     for head in range(k):

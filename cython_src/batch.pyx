@@ -158,12 +158,7 @@ cdef void gather(const Batch* batch, Py_ssize_t sentence, double* square) noexce
 # because the machine is busy costs nothing.
 #
 # Only one call at a time uses the helpers; a second call does its work alone. Helpers do not
-# survive a fork, so a child process forgets those of its parent and starts its own.
-
-# Handles sentences start..stop-1 with one thread's state. Returns 0, or the status of the first
-# sentence that failed, and its number in `failed`.
-ctypedef int (*ChunkFunction)(
-    void* state, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t* failed) noexcept nogil
+# survive a fork, so a child process forgets its parent's and starts its own.
 
 cdef extern from "Python.h" nogil:
     ctypedef enum PyLockStatus:
@@ -178,16 +173,32 @@ cdef enum:
     SPINS = 4000            # about 0.1 milliseconds
     MICROSECONDS_PER_CHECK = 50000  # for signals
 
+# The data of a thread: the call and the batch, which all share, its worker's function and
+# memory, and the sentences it has taken.
+cdef struct Thread:
+    SentenceFunction handle
+    void* state
+    const Batch* batch
+    void* call
+    Py_ssize_t start
+    Py_ssize_t stop
+    Py_ssize_t failed           # the first sentence that did
+
+# All threads of a batch.
+cdef struct Crew:
+    const Batch* batch
+    Py_ssize_t n_threads
+    Thread[MAX_THREADS] threads
+    Py_ssize_t failed
+
 cdef struct Helper:
     PyThread_type_lock wake     # held while there is nothing to do
     bint called                 # woken, and not yet back asleep
     Py_ssize_t number           # of its state: 1 for the first, the caller has 0
 
 cdef struct Job:
-    ChunkFunction function
-    void** states
+    Crew* crew
     Py_ssize_t n_threads
-    const Py_ssize_t* lengths
     Py_ssize_t n_sentences
     Py_ssize_t next_sentence    # first one that nobody has taken
     double chunk_cost
@@ -208,7 +219,7 @@ cdef Pool pool
 
 
 def _make_pool():
-    """Begin without helpers; also in a child process, where those of the parent do not run."""
+    """Begin without helpers; also in a child process, where the parent's do not run."""
     pool.owner = PyThread_allocate_lock()
     pool.lock = PyThread_allocate_lock()
     pool.finished = PyThread_allocate_lock()
@@ -251,7 +262,7 @@ cdef Py_ssize_t take_chunk(Job* job) noexcept nogil:
     cdef double cost = 0
     cdef double n
     while job.next_sentence < job.n_sentences and cost < job.chunk_cost:
-        n = job.lengths[job.next_sentence] + 1
+        n = job.crew.batch.lengths[job.next_sentence] + 1
         cost += n * n
         job.next_sentence += 1
     return job.next_sentence
@@ -259,19 +270,20 @@ cdef Py_ssize_t take_chunk(Job* job) noexcept nogil:
 
 cdef void work(Job* job, Py_ssize_t number) noexcept nogil:
     """Handle chunks until none is left. The lock must be held, and is held again at the end."""
-    cdef Py_ssize_t start, stop, failed
+    cdef Thread* thread = &job.crew.threads[number]
+    cdef Py_ssize_t start, stop
     cdef int status
     while job.next_sentence < job.n_sentences:
         start = job.next_sentence
         stop = take_chunk(job)
         PyThread_release_lock(pool.lock)
-        status = job.function(job.states[number], start, stop, &failed)
+        status = handle_chunk(thread, start, stop)
         wait_for(pool.lock)
-        if status != 0 and (job.status == 0 or failed < job.failed):
+        if status != 0 and (job.status == 0 or thread.failed < job.failed):
             # Chunks are taken in order: all that might hold a lower failure are taken by now.
             job.next_sentence = job.n_sentences
             job.status = status
-            job.failed = failed
+            job.failed = thread.failed
 
 
 cdef void run_helper(void* argument) noexcept nogil:
@@ -294,7 +306,7 @@ cdef void run_helper(void* argument) noexcept nogil:
 
 
 cdef void start_helpers(Py_ssize_t n_threads):
-    """Start helpers for that many threads, the caller included, as far as the system allows."""
+    """Start helpers for that many threads, the caller included, or all that start."""
     cdef Helper* helper
     cdef Py_ssize_t wanted = min(n_threads - 1, <Py_ssize_t>MAX_HELPERS)
     if pool.n_helpers >= wanted:
@@ -317,31 +329,34 @@ cdef void start_helpers(Py_ssize_t n_threads):
     PyThread_release_lock(pool.owner)
 
 
-cdef int run_chunks(
-        ChunkFunction function, void** states, Py_ssize_t n_threads, const Py_ssize_t* lengths,
-        Py_ssize_t n_sentences, Py_ssize_t* failed) noexcept nogil:
-    """Run a function over all sentences, with n_threads threads at most, each with its own state.
+cdef int run_crew(void* argument) noexcept nogil:
+    """Handle all sentences with all threads, in chunks that are even in the squares of lengths.
 
-    Chunks are even in the squares of the lengths. Returns 0, or the status of the lowest sentence
-    that failed, and its number; every sentence before it went well.
+    Returns 0, or the status of the lowest sentence that failed, and its number in `crew.failed`;
+    every sentence before it went well.
     """
+    cdef Crew* crew = <Crew*>argument
+    cdef const Batch* batch = crew.batch
     cdef Job* job = &pool.job
     cdef Py_ssize_t i, n_helpers
-    cdef double cost = 0
+    cdef double n, cost = 0
     cdef int status
-    if n_threads <= 1 or not PyThread_acquire_lock(pool.owner, NOWAIT_LOCK):
-        return function(states[0], 0, n_sentences, failed)
-    for i in range(n_sentences):
-        cost += <double>(lengths[i] + 1) * <double>(lengths[i] + 1)
+    for i in range(crew.n_threads):
+        crew.threads[i].call = this_call()
+    if crew.n_threads <= 1 or not PyThread_acquire_lock(pool.owner, NOWAIT_LOCK):
+        status = handle_chunk(&crew.threads[0], 0, batch.n_sentences)
+        crew.failed = crew.threads[0].failed
+        return status
+    for i in range(batch.n_sentences):
+        n = batch.lengths[i] + 1
+        cost += n * n
     wait_for(pool.lock)
-    n_helpers = min(n_threads - 1, pool.n_helpers)
-    job.function = function
-    job.states = states
-    job.n_threads = n_threads
-    job.lengths = lengths
-    job.n_sentences = n_sentences
+    n_helpers = min(crew.n_threads - 1, pool.n_helpers)
+    job.crew = crew
+    job.n_threads = crew.n_threads
+    job.n_sentences = batch.n_sentences
     job.next_sentence = 0
-    job.chunk_cost = cost / (n_threads * CHUNKS_PER_THREAD)
+    job.chunk_cost = cost / (crew.n_threads * CHUNKS_PER_THREAD)
     job.n_working = 0
     job.caller_waits = False
     job.status = 0
@@ -356,7 +371,7 @@ cdef int run_chunks(
         wait_for_helpers()
         wait_for(pool.lock)
     status = job.status
-    failed[0] = job.failed
+    crew.failed = job.failed
     # A helper that wakes up now finds nothing.
     job.n_sentences = job.next_sentence = 0
     PyThread_release_lock(pool.lock)
@@ -388,27 +403,6 @@ cdef int check_memory(Py_ssize_t max_words, int status) except -1:
     return 0
 
 
-# What a thread works with: the call and the batch, which all share, its worker's function and
-# memory, and the sentences it has taken.
-cdef struct Thread:
-    SentenceFunction handle
-    void* state
-    const Batch* batch
-    void* call
-    Py_ssize_t start
-    Py_ssize_t stop
-    Py_ssize_t failed
-
-
-# All threads of a batch.
-cdef struct Crew:
-    const Batch* batch
-    Py_ssize_t n_threads
-    Thread[MAX_THREADS] threads
-    (void*)[MAX_THREADS] states
-    Py_ssize_t failed
-
-
 cdef int handle_sentences(void* argument) noexcept nogil:
     """Handle the sentences that a thread has taken, up to the first that fails."""
     cdef Thread* thread = <Thread*>argument
@@ -425,27 +419,11 @@ cdef int handle_sentences(void* argument) noexcept nogil:
     return DECODE_OK
 
 
-cdef int handle_chunk(
-        void* state, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t* failed) noexcept nogil:
+cdef int handle_chunk(Thread* thread, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
     """Handle sentences start..stop-1, up to the first that fails."""
-    cdef Thread* thread = <Thread*>state
-    cdef int status
     thread.start = thread.failed = start
     thread.stop = stop
-    status = do_part(thread.call, handle_sentences, thread)
-    failed[0] = thread.failed
-    return status
-
-
-cdef int run_crew(void* argument) noexcept nogil:
-    """Handle all sentences, with all threads."""
-    cdef Crew* crew = <Crew*>argument
-    cdef Py_ssize_t i
-    for i in range(crew.n_threads):
-        crew.threads[i].call = this_call()
-    return run_chunks(
-        handle_chunk, crew.states, crew.n_threads, crew.batch.lengths, crew.batch.n_sentences,
-        &crew.failed)
+    return do_part(thread.call, handle_sentences, thread)
 
 
 cdef tuple run_batch(ScoreBuffer buffer, list workers):
@@ -462,7 +440,6 @@ cdef tuple run_batch(ScoreBuffer buffer, list workers):
         crew.threads[i].handle = worker.handle
         crew.threads[i].state = worker.state
         crew.threads[i].batch = &buffer.c
-        crew.states[i] = &crew.threads[i]
     if crew.n_threads > 1:
         start_helpers(crew.n_threads)
     status = run_call(run_crew, &crew)

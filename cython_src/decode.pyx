@@ -613,27 +613,30 @@ cdef class TreeDecoder(Decoder):
 
 # --- tree checks of batches --------------------------------------------------------------------
 
-def form_trees(
-        const int32_t[:, ::1] heads not None, const Py_ssize_t[::1] lengths not None,
-        bint single_root, unsigned char[::1] out not None):
-    """Set out[i] to whether heads[i, 1..n] form a tree; heads must lie within 0..n."""
-    cdef int32_t[::1] stamp = np.empty(heads.shape[1], dtype=np.int32)
+cdef check_each(
+        const int32_t[:, ::1] heads, const Py_ssize_t[::1] lengths, bint projective,
+        bint single_root, unsigned char[::1] out):
+    cdef int32_t[::1] scratch = np.empty(4 * heads.shape[1], dtype=np.int32)
     cdef Py_ssize_t i, start
     for start in range(0, heads.shape[0], SENTENCES_PER_CHECK):
         with nogil:
             for i in range(start, min(start + SENTENCES_PER_CHECK, heads.shape[0])):
-                out[i] = heads_form_tree(&heads[i, 0], lengths[i], single_root, &stamp[0])
+                if projective:
+                    out[i] = tree_is_projective(&heads[i, 0], lengths[i], &scratch[0])
+                else:
+                    out[i] = heads_form_tree(&heads[i, 0], lengths[i], single_root, &scratch[0])
         PyErr_CheckSignals()
+
+
+def form_trees(
+        const int32_t[:, ::1] heads not None, const Py_ssize_t[::1] lengths not None,
+        bint single_root, unsigned char[::1] out not None):
+    """Set out[i] to whether heads[i, 1..n] form a tree; heads must lie within 0..n."""
+    check_each(heads, lengths, False, single_root, out)
 
 
 def are_projective(
         const int32_t[:, ::1] heads not None, const Py_ssize_t[::1] lengths not None,
         unsigned char[::1] out not None):
     """Set out[i] to whether the tree heads[i, 1..n] is projective."""
-    cdef int32_t[::1] scratch = np.empty(4 * heads.shape[1], dtype=np.int32)
-    cdef Py_ssize_t i, start
-    for start in range(0, heads.shape[0], SENTENCES_PER_CHECK):
-        with nogil:
-            for i in range(start, min(start + SENTENCES_PER_CHECK, heads.shape[0])):
-                out[i] = tree_is_projective(&heads[i, 0], lengths[i], &scratch[0])
-        PyErr_CheckSignals()
+    check_each(heads, lengths, True, False, out)

@@ -29,7 +29,7 @@ cdef int decode_sentence(
 cdef class Decoder(Worker):
     """An algorithm with its memory, for one thread and sentences of up to `max_words` words.
 
-    Subclasses take these arguments first, then those of their own.
+    Subclasses take these arguments first, then their own.
     """
 
     def __cinit__(

@@ -8,7 +8,7 @@ The sums over trees are made first (see `elimination`, `partition`); then the el
 way back through it are made once more, for the derivatives of all their numbers. Each is the number
 times a difference of two expectations of v, which lies within a few times the differences among the
 values of v. Nothing is subtracted in the weights themselves, so errors are not magnified, and are
-absolute: those of marginals times these differences.
+absolute: the errors of marginals times these differences.
 
 Numbers are float64 where that is enough, and wide ones where it turns out not to be.
 """
@@ -76,7 +76,7 @@ cdef bint normalize(
         bint single_root, double* values, int* exponent) noexcept nogil:
     """Take from values what is the same in all trees, and divide by a power of two above the rest.
 
-    So the values of likeliest arcs become 0, as do those of impossible ones. Returns whether all
+    So the values of likeliest arcs become 0, as do values of impossible arcs. Returns whether all
     that count are finite.
     """
     cdef Py_ssize_t dep, head, i, root = 1
@@ -121,7 +121,7 @@ def normalize_batch(
     """Bring given[sentence, direction, dep, head] to magnitudes of at most 1, in `values`.
 
     Constants per word, and one of ROOT with a single root, are taken away; then values are divided
-    by 2 ** exponents[sentence, direction]. Those of arcs of probability 0 become 0. Returns the
+    by 2 ** exponents[sentence, direction]. Values of arcs of probability 0 become 0. Returns the
     first sentence in which another one is not finite, or -1.
     """
     cdef Py_ssize_t sentence, direction
@@ -206,7 +206,7 @@ cdef void move_root(
 cdef void change_pivot(
         const weight_t* of_type, TreeSum* sum, Tangents* t, Py_ssize_t word, bint has_root
 ) noexcept nogil:
-    """Find the derivatives of the sum and the pivot row of a word from those of its row."""
+    """Find the derivatives of a word's sum and pivot row from the derivatives of its row."""
     cdef const weight_t* pivot = <const weight_t*>sum.pivots + word * sum.stride
     cdef const weight_t* row = <const weight_t*>t.factors + word * sum.stride
     cdef weight_t* change = <weight_t*>t.pivots + word * sum.stride
@@ -437,7 +437,7 @@ cdef int differentiate_projective(
 # --- the boundary ------------------------------------------------------------------------------
 
 cdef class Differentiation(Worker):
-    """What one thread needs for sentences of up to `max_words` words."""
+    """The memory of one thread for sentences of up to `max_words` words."""
     cdef DerivativeState c
 
     def __cinit__(self, Py_ssize_t max_words, bint projective=False):

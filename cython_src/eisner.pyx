@@ -41,7 +41,7 @@ cdef int chart_workspace_init(
     ws.block = NULL
     if status != DECODE_OK:
         return status
-    # Of a size_t of 32 bits, too.
+    # The area has to fit a size_t of 32 bits, too.
     if area > (<size_t>-1) // 64:
         workspace_free(&ws.tree)
         return DECODE_NO_MEMORY
@@ -73,7 +73,7 @@ cdef void fill_best(
 
 cdef Py_ssize_t find_split(
         const double* first, const double* second, Py_ssize_t length) noexcept nogil:
-    """The first place at which the sum of both is largest: the sums are those of the chart."""
+    """The first place at which the sum of both is largest: the sums are the chart's."""
     cdef Py_ssize_t place, best = 0
     for place in range(1, length):
         if first[place] + second[place] > first[best] + second[best]:

@@ -54,7 +54,7 @@ cdef enum:
 
 # And this many in wide numbers, where scores below 1e15 are those that count as forbidden.
 cdef double MAX_WIDE_LOSS = 1e15
-# Root scores this far above those of a word's other heads are the unit for these, too.
+# Root scores this far above the scores of a word's other heads are the unit for these, too.
 cdef double FAR_ABOVE = 1024
 
 
@@ -125,7 +125,7 @@ cdef int find_highest(
     """Find the score that each word's scores are lowered by, and the sum of these.
 
     With a single root it is the highest score of an arc from a word. Root scores, which are never
-    added to others, are lowered again, by the highest of what is left of them. But where a root
+    added to others, are lowered again, by the highest of these differences. But where a root
     score is so far above that digits of the difference count, it is the root score. Returns a
     DecodeStatus.
     """

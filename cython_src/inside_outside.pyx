@@ -1,6 +1,6 @@
 """Sums over all projective trees of a sentence: the inside-outside algorithm on Eisner's spans.
 
-The spans are those of `chart`: the span of a head splits before what its outermost dependent
+`chart` defines the spans: the span of a head splits before what its outermost dependent
 governs, and the span between a head and a dependent where the one's descendants end. A single root
 splits the sentence in two; with several, ROOT is a head like others, to the left of all.
 
@@ -57,7 +57,7 @@ cdef int span_sums_init(
     cdef size_t item = sizeof(Dual) if with_changes else sizeof(ExtendedFloat)
     cdef char* place
     memset(ws, 0, sizeof(SpanSums))
-    # Of a size_t of 32 bits, too.
+    # The area has to fit a size_t of 32 bits, too.
     if area > (<size_t>-1) // 256:
         return DECODE_NO_MEMORY
     ws.block = malloc(

@@ -1,7 +1,7 @@
 """The k best trees, exact and distinct, in O(k n^2).
 
 The trees are partitioned into sets, each described by arcs that its trees must or must not have
-(Lawler 1972). Of every set one tree is known, and the score of the best other one, with an arc of
+(Lawler 1972). In every set one tree is known, and the score of the best other one, with an arc of
 the known tree that this one lacks. The set with the best such score is split in two by that arc.
 It is quadratic because of Camerini, Fratta & Maffioli 1980: one pass over the contractions that led
 to a tree finds the score of the next one, where solving a set for every arc of its tree would take

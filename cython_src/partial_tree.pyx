@@ -1,7 +1,7 @@
 """Exact conditional distributions over trees, given the heads of some words.
 
 A word with a fixed head joins the component of that head; the component of ROOT takes the place of
-ROOT, and with a single root it takes no further dependents of ROOT. What is left is a smaller
+ROOT, and with a single root it takes no further dependents of ROOT. There remains a smaller
 problem of the same kind, whose words are those without a head.
 
 To draw all of their heads, eliminate these words (see `elimination`) and insert them again (see

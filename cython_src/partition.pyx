@@ -71,7 +71,7 @@ cdef int sum_trees_as_is(
     else:
         return status
     if status == DECODE_NO_TREE:
-        # Weights that underflowed may have been those of all trees.
+        # Weights that underflowed may have been the weights of all trees.
         if not ws.is_wide:
             return DECODE_UNSETTLED
         if ws.dropped:
@@ -160,7 +160,7 @@ cdef void differentiate(const weight_t* of_type, TreeSum* ws) noexcept nogil:
     """Fill `adjoints`, going through the elimination backwards. 2 n^3 / 3 multiplications.
 
     Un-eliminating k, from A' = A + A[:, k] A[k, :] / S: an adjoint of what remained is one of what
-    was there before, and those of row and column k are sums of products of these.
+    was there before, and adjoints of row and column k are sums of products of these.
     """
     cdef Py_ssize_t n = ws.n, stride = ws.stride
     cdef weight_t* adjoints = <weight_t*>ws.adjoints
@@ -200,7 +200,7 @@ cdef void differentiate(const weight_t* of_type, TreeSum* ws) noexcept nogil:
 cdef bint multiply_by_weights(
         const weight_t* of_type, double* marginals, Py_ssize_t width, const TreeSum* ws
 ) noexcept nogil:
-    """marginals = weights times adjoints; returns whether those of each word add up to 1."""
+    """marginals = weights times adjoints; returns whether each word's marginals add up to 1."""
     cdef Py_ssize_t dep
     cdef const weight_t* weights
     cdef const weight_t* adjoints
@@ -324,9 +324,9 @@ cdef inline double scaled_log_ratio(
 
 
 cdef double log_ratio(const TreeSum* part, const TreeSum* whole) noexcept nogil:
-    """The log of the share that the trees of one sum have in those of another; see the declaration.
+    """The log of the share that one sum's trees have among another's; see the declaration.
 
-    What both sums lower scores by is subtracted word by word, so that its digits are not lost.
+    The scores' units in both sums are subtracted word by word, so that no digits are lost.
     """
     cdef double found
     if part.n == 0:

@@ -1,11 +1,12 @@
 """The k best projective trees, exact and distinct: O(n^3), then O(n log n) to O(n^2) for each.
 
-The spans are those of `chart`; each tree is made of them in one way, so that different
-derivations are different trees. A span's derivations are listed best first, and only as far as a
+`chart` defines the spans; each tree is made of them in one way, so that different
+derivations are different trees. A span's derivations are listed best first, and only when a
 better tree asks for them (Huang & Chiang 2005, algorithm 3). A derivation is a split and the ranks
-of its two parts in their own lists. Those that may come next wait in a heap per span: first the
-best of each split, and after a derivation was listed, the two with the next rank of one part. Of
-the two ways to raise both ranks only one is taken: the second part's while the first is its best.
+of its two parts in their own lists. Candidates for the next place wait in a heap per span: first
+the best of each split, and after a derivation was listed, the two with the next rank of one part.
+Both ranks can be raised in two orders, and only one is used: the second part's rank is raised while
+the first is its best.
 """
 from libc.math cimport INFINITY
 from libc.stddef cimport size_t
@@ -88,7 +89,7 @@ cdef int search_init(Search* search, Py_ssize_t n, bint single_root) noexcept no
     memset(search, 0, sizeof(Search))
     search.n = n
     search.single_root = single_root
-    # Of a size_t of 32 bits, too.
+    # The area has to fit a size_t of 32 bits, too.
     if area > (<size_t>-1) // 32:
         return DECODE_NO_MEMORY
     search.scores = <double*>malloc(area * sizeof(double))
@@ -226,7 +227,7 @@ cdef int make_span(Search* search, Part part, Py_ssize_t* number) noexcept nogil
     span.last = <int32_t>part.last
     first = min(part.first, part.last)
     last = max(part.first, part.last)
-    # Which end is a split of its own depends on what lies at both.
+    # The kind of span decides which of the two ends is a split.
     if part.kind == INNER or (part.kind == COMPLETE and part.first > part.last):
         last -= 1
     elif part.kind == COMPLETE:
@@ -273,7 +274,7 @@ cdef inline double score_of(
 cdef int list_one_more(Search* search, Py_ssize_t number) noexcept nogil:
     """Make the list of a span longer by one derivation, or mark it as exhausted.
 
-    What follows the last derivation that was listed needs the next ranks of its parts; so their
+    The successors of the last derivation in the list need the next ranks of its parts; so their
     lists may have to become longer first. Parts are shorter than their span, or have one arc less,
     so the stack holds at most 2 n. Returns a DecodeStatus.
     """

@@ -173,7 +173,7 @@ cdef int sum_sentence(void* state, const Batch* batch, Py_ssize_t sentence) noex
 
 
 cdef class Summation(Worker):
-    """What one thread needs to sum over the trees of sentences of up to `max_words` words."""
+    """The memory of one thread for sums over trees of up to `max_words` words."""
     cdef SumState c
 
     def __cinit__(self, Py_ssize_t max_words, bint projective=False):
@@ -225,7 +225,7 @@ def sum_batch(
     return run_batch(buffer, summations)
 
 
-# --- what is read off a sum --------------------------------------------------------------------
+# --- queries of a sum --------------------------------------------------------------------------
 
 cdef struct QueryTask:
     bint single_root
@@ -246,8 +246,8 @@ cdef int find_log_prob(
         double* square, double* found) noexcept nogil:
     """Find the log probability of a tree; -inf if heads[0] says it is none, or an arc is forbidden.
 
-    DECODE_LOST_DIGITS if it is a tree of so low a probability that its log is beyond float64. Of
-    `square` only the tree's arcs are used.
+    DECODE_LOST_DIGITS if it is a tree of so low a probability that its log is beyond float64. Only
+    the tree's arcs of `square` are used.
     """
     cdef Py_ssize_t dep
     cdef double score
@@ -318,7 +318,7 @@ cdef int find_expectation(void* state, const Batch* batch, Py_ssize_t sentence) 
 
 
 cdef class Query(Worker):
-    """What one thread needs to read the scores of sentences of up to `max_words` words."""
+    """The memory of one thread for queries about sentences of up to `max_words` words."""
     cdef QueryState c
 
     def __cinit__(self, Py_ssize_t max_words):
@@ -341,7 +341,7 @@ def log_prob_batch(
         double[:, ::1] out not None):
     """Find the log probabilities of trees, heads[sentence, tree], from `summaries`.
 
-    Where heads form no tree of the wanted kind, heads[sentence, tree, 0] is not -1. Returns
+    If heads form no tree of the wanted kind, heads[sentence, tree, 0] is not -1. Returns
     (status, sentence) of the first sentence that fails, or (OK, any).
     """
     cdef QueryTask task
@@ -380,7 +380,7 @@ def expectation_batch(
         double[::1] out not None):
     """Find the expected sum of values over the arcs of a tree.
 
-    `values` are as the scores of a ScoreBuffer; only those of arcs of positive probability count.
+    `values` are as the scores of a ScoreBuffer; only arcs of positive probability count.
     Returns (status, sentence) of the first sentence that fails, or (OK, any).
     """
     cdef QueryTask task
@@ -397,7 +397,7 @@ def log_ratio_batch(
         double[:, ::1] whole not None, double[::1] out not None):
     """Find log(Z of some trees / Z of these and others) from the summaries of both.
 
-    Which arcs either sum forbids, and how many roots its trees may have, does not matter here. -inf
+    The arcs that either sum forbids, and the number of roots, do not matter here. -inf
     where there are none of the former.
     """
     cdef TreeSum some, every

@@ -81,7 +81,7 @@ cdef bint fill_cells(
             n_large -= 1
             small[n_small] = many
             n_small += 1
-    # What is left has its share, up to rounding.
+    # The remaining heads have their shares, up to rounding.
     while n_large > 0:
         n_large -= 1
         fill_whole(&cells[large[n_large]], large[n_large] + lowest)
@@ -128,7 +128,7 @@ cdef bint walk_tree(
     """Draw a tree in which all words hang from `root`, directly or not; see the declaration."""
     cdef Py_ssize_t n_cells = tables.n_cells
     cdef Py_ssize_t start, word
-    # Of all steps allowed, those up to the next poll, and the others.
+    # The steps allowed up to the next poll, and all later ones.
     cdef int64_t left = min(steps[0], STEPS_PER_POLL)
     cdef int64_t later = steps[0] - left
     cdef unsigned char* in_tree = tables.in_tree

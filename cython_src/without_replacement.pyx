@@ -6,9 +6,9 @@ never made, its exact conditional probability; for one made, the sum of what rem
 weight of a drawn tree is never subtracted from anything: with a confident model that difference
 would be nothing but rounding errors.
 
-Where a draw leaves the trie, the rest of its tree is drawn at once, and the new nodes are for the
-heads of its words from the root down, each branch in an order of its own: their distributions then
-take one elimination together (see `partial_tree`).
+As soon as a draw leaves the trie, the rest of its tree is drawn at once, and the new nodes are for
+the heads of its words from the root down, each branch in an order of its own: their distributions
+then take one elimination together (see `partial_tree`).
 
 Masses are shares of the node's own, in float64. Once all but a vanishing part of a node has been
 drawn, underflow might count, and its masses are computed again as logs, with wide numbers.
@@ -52,7 +52,7 @@ cdef enum:
     NO_CHILD = -1
     DRAWN = -2
 
-# A node with less than this left is switched to logs. What underflowed is much smaller.
+# A node with less than this left is switched to logs. Masses that underflowed are much smaller.
 cdef double LEAST_REMAINING = 1e-100
 
 
@@ -202,7 +202,7 @@ cdef Py_ssize_t choose(Trie* trie, Py_ssize_t number, const RandomSource* random
 
 cdef Py_ssize_t descend(
         Trie* trie, PartialTree* tree, const RandomSource* random) noexcept nogil:
-    """Choose heads as far as there are nodes; returns how many, and fills `path` and the order."""
+    """Choose heads while there are nodes; returns their number, and fills `path` and the order."""
     cdef Py_ssize_t number = 0, depth = 0, head
     while trie.n_nodes > 0 and number >= 0:
         poll_row(depth, 4 * tree.n)
@@ -290,7 +290,7 @@ cdef int trie_draw(
 #
 # A trie (Shi, Bieber & Sutton 2020) over the choices by which a tree is drawn from the root down
 # (see `inside_outside`): its root token, then for span after span the outermost dependent and the
-# border. Which choice is next depends on earlier ones alone, so each node has its own. It holds how
+# border. Each choice depends on earlier ones alone, so each node has its own. It holds how
 # much of its mass remains in every alternative: for one never chosen its share, exact from the sums
 # over spans; for the others their share times what remains in the node that follows. As above,
 # nothing is ever subtracted. Masses have a wide exponent, so what remains after the probable trees
@@ -300,7 +300,7 @@ cdef int trie_draw(
 # point where it leaves the trie: memory is O(n^2) per tree drawn, and less where spans are split
 # near the middle.
 
-# A choice to be made after those of a tree that was drawn.
+# A choice to be made after others of a tree that was drawn.
 cdef struct Node:
     ExtendedFloat share     # of the parent's mass before anything was drawn
     ExtendedFloat remaining  # of its own mass

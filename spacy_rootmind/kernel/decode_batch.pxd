@@ -1,4 +1,4 @@
-"""What every decoder of batches is made of.
+"""The parts of every decoder of batches.
 
 A new decoder is a subclass of Decoder, in the file of its algorithm, and a row in the table of
 spacy_rootmind.trees.decoding.

@@ -46,7 +46,7 @@ cdef int find_highest(
 # Fills the weights of a sentence.
 cdef int weigh_arcs(
     const double* square, Py_ssize_t n, bint single_root, TreeSum* ws) noexcept nogil
-# Fills those of the sentence last summed over in ws.wide as well.
+# Fills the weights of the sentence last summed over in ws.wide as well.
 cdef int find_wide_weights(const double* square, TreeSum* ws) noexcept nogil
 cdef double lower_root_score(
     const double* square, Py_ssize_t dep, const TreeSum* ws, double* low) noexcept nogil

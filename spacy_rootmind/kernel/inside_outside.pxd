@@ -6,7 +6,7 @@ from spacy_rootmind.kernel.elimination cimport TreeSum
 from spacy_rootmind.kernel.random cimport RandomSource
 
 # Sums over the spans of a sentence of up to max_words words. Matrices are (n + 1) x (n + 1), of
-# weights with a wide exponent (extended_float.h), which may know how their logs change; those of
+# weights with a wide exponent (extended_float.h), which may know how their logs change; numbers of
 # spans are indexed by the head and by the end that it reaches to.
 cdef struct SpanSums:
     Py_ssize_t n            # of the sentence at hand
@@ -21,7 +21,7 @@ cdef struct SpanSums:
     double* highest         # per word: its highest score
     int32_t* todo           # stack of spans to be expanded, two numbers each
 
-# What a projective tree that is drawn is to have next.
+# The next choice in drawing a projective tree.
 cdef enum DraftStage:
     DRAFT_ROOT          # its root token
     DRAFT_DEPENDENT     # the outermost dependent of the head of a span

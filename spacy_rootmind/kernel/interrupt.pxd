@@ -1,6 +1,6 @@
 """Ctrl-C during long work without Python's lock.
 
-A call does its work by `run_call`. Where that takes long it polls: if a signal's handler has raised
+A call does its work by `run_call`. Long work polls: if a signal's handler has raised
 meanwhile, the poll does not return, but `do_part` does. So whoever polls must hold no lock, and no
 memory that is freed by nobody else. Outside of such calls, polls do nothing.
 """

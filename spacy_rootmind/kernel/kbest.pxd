@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t
 
 from spacy_rootmind.kernel.decode cimport TreeWorkspace
 
-# A set of trees: those of the parent set that have the arc, or those that do not. Set 0 holds all
+# A set of trees: all in the parent set that have the arc, or all that do not. Set 0 holds all
 # trees.
 cdef struct TreeSet:
     Py_ssize_t parent
@@ -55,7 +55,7 @@ cdef int k_best_trees(
     const double* scores, Py_ssize_t n, Py_ssize_t k, bint single_root, KBestSearch* search
 ) noexcept nogil
 cdef void k_best_free(KBestSearch* search) noexcept nogil
-# What `decode_kbest` of either kind of trees returns: the status, and a copy of the heads if that is
-# DECODE_OK. Raises MemoryError.
+# The result of `decode_kbest` for either kind of trees: the status, and a copy of the heads if it
+# is DECODE_OK. Raises MemoryError.
 cdef tuple trees_found(
     int status, const int32_t* heads, Py_ssize_t found, Py_ssize_t n, Py_ssize_t k)

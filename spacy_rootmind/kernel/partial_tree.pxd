@@ -5,7 +5,7 @@ from spacy_rootmind.kernel.ancestral cimport Ancestral
 from spacy_rootmind.kernel.elimination cimport TreeSum
 from spacy_rootmind.kernel.random cimport RandomSource
 
-# What is kept of an elimination, for the words after the next one.
+# The part of an elimination that the words after the next one need.
 cdef struct Elimination:
     bint is_current             # whether it is that of the heads fixed so far
     void* pivots                # where those of the components left begin

@@ -21,7 +21,7 @@ cdef enum:
     SAMPLE_PROJECTIVE_DISTINCT
     N_SAMPLE_KINDS
 
-# What sampling returns besides a DecodeStatus.
+# Statuses of sampling besides a DecodeStatus.
 cdef enum:
     SAMPLE_NO_STEPS = -5    # a walk took more steps than it had
     SAMPLE_EXHAUSTED = -6   # all trees have been drawn; no failure

@@ -39,6 +39,6 @@ cdef extern from "passes.h" nogil:
             const double*, Py_ssize_t, Py_ssize_t, const double*, const double*, double*, double*
         ) noexcept nogil
 
-# Of all modules.
+# The tables that all modules use.
 cdef RowPasses row_passes
 cdef WeightPasses weight_passes

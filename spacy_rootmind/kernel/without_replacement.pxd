@@ -54,7 +54,7 @@ cdef struct ProjectiveTrie:
 cdef void projective_trie_free(ProjectiveTrie* trie) noexcept nogil
 # Begins a sentence of n words; returns a DecodeStatus.
 cdef int projective_trie_begin(ProjectiveTrie* trie, Py_ssize_t n) noexcept nogil
-# Draws a tree that was not drawn yet to heads[0..n], unless all have been. `sums` are those of the
+# Draws a tree that was not drawn yet to heads[0..n], unless all have been. `sums` belong to the
 # sentence (`sum_projective`), the same each time. Returns a DecodeStatus.
 cdef int projective_trie_draw(
     ProjectiveTrie* trie, SpanSums* sums, const RandomSource* random, int32_t* heads

@@ -1,4 +1,4 @@
-"""The page on the kernel names what is there."""
+"""The page on the kernel names every module, and only files that exist."""
 
 import re
 
@@ -26,30 +26,3 @@ def test_files_that_the_page_names_are_there():
     names -= {"kernel/NAME.pxd", "NAME.py"}
     assert len(names) > 5
     assert {name for name in names if not any((f / name).exists() for f in folders)} == set()
-
-
-# What nearly all use, and what holds inline functions alone.
-SHARED = {"batch", "decode_batch", "interrupt", "simd", "random", "room", "heap", "chart"}
-
-
-def called(module):
-    """The modules of algorithms of which a module calls functions; types begin in capitals."""
-    text = (ROOT / "cython_src" / f"{module}.pyx").read_text(encoding="utf8")
-    lines = r"^from spacy_rootmind\.kernel\.(\w+) cimport (\([^)]*\)|.*)$"
-    return {
-        other
-        for other, names in re.findall(lines, text, flags=re.MULTILINE)
-        if other not in SHARED and re.search(r"\b(?!score_t\b)[a-z]\w* *(,|as\b|$|\))", names)
-    }
-
-
-def test_rows_say_what_each_module_calls():
-    rows = re.findall(
-        r"^\| (`.*?`) \|.*\| (.*?) ?\|$", PAGE.read_text(encoding="utf8"), re.MULTILINE
-    )
-    wrong = {}
-    for modules, calls in rows:
-        for module in named(modules):
-            if named(calls) != called(module):
-                wrong[module] = called(module)
-    assert wrong == {}

@@ -1,4 +1,4 @@
-"""What is read and written: nothing beyond the arrays, and no arrays of unforeseen kinds."""
+"""Kernels read and write nothing beyond their arrays, and arrays of any kind are safe."""
 
 import mmap
 import sys
@@ -45,7 +45,7 @@ def guarded():
         return placed
 
     yield place
-    # What is protected could not be unmapped by Python.
+    # Python could not unmap protected pages.
     assert protect(start, room + 2 * page, mmap.PROT_READ | mmap.PROT_WRITE) == 0
 
 

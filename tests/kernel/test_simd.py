@@ -1,4 +1,4 @@
-"""The SIMD passes and the portable ones find the same trees, and numbers equal but for rounding."""
+"""The SIMD passes and the portable ones find the same trees, and numbers equal up to rounding."""
 
 import os
 import platform
