@@ -4,8 +4,9 @@ Stanojevic & Cohen 2021: `naive` (section 3) tries every word as the only child 
 `preselection` (section 3) tries only the root children of the best unconstrained tree;
 `reweighting` (section 4) lowers all root arcs by more than any tree can gain and decodes once.
 Below them is Tarjan's algorithm (see `decode`) or the textbook's (Chu & Liu 1965, Edmonds 1967):
-greedy heads, contract a cycle, repeat. Every round of this looks at all scores, and there may be
-n - 1 rounds, so it costs O(n^3) where Tarjan's costs O(n^2).
+greedy heads, contract a cycle, repeat. Every round of this looks at all scores that are left, and
+there may be n - 1 rounds, so it costs O(n^3) where Tarjan's costs O(n^2). Rows and columns are both
+merged, and every entry carries the original arc that it stands for.
 
 Colbourn, Myrvold & Neufeld 1996, for dependency trees Zmigrod, Vieira & Cotterell 2021 (section 4):
 sampling word after word from the inverse Laplacian, O(n^3) per tree. The Laplacian M has a row per
@@ -19,7 +20,7 @@ from libc.math cimport INFINITY, fabs
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 from spacy_rootmind.kernel.batch cimport Batch, check_memory, score_row
 from spacy_rootmind.kernel.decode cimport (
@@ -51,13 +52,18 @@ NAMES = {
     "reweighting": REWEIGHTING,
 }
 
-# For the textbook's algorithm. Nodes are 0 = ROOT, 1..n = words, then cycles, oldest first.
+# For the textbook's algorithm on one dense square.
 cdef struct CycleWorkspace:
+    Py_ssize_t max_words
     void* block
-    double* cost            # per word: what its cycles take from the score of an arc into it
-    double* best_score      # per node: that of its greedy arc
-    int32_t* label          # per word: the outermost node that holds it
-    int32_t* mark           # per node: the word whose walk came by
+    double* weight          # (n+1) x (n+1): best arc between two live nodes, reduced
+    int32_t* arc_dep        # same shape: the word it enters
+    int32_t* arc_head       # same shape: the word or ROOT it leaves
+    int32_t* slot           # live slots; a slot is a row and column of the squares
+    int32_t* node           # per slot: the node it holds now
+    int32_t* best           # per slot: the slot of its greedy head
+    int32_t* mark           # per slot: which walk came by
+    int32_t* cycle          # slots of the cycle found
     int32_t* chosen_dep     # per node: its greedy arc when it was contracted, or at the end
     int32_t* chosen_head
     int32_t* parent         # per node: the cycle it was contracted into, 0 if none
@@ -76,73 +82,147 @@ cdef struct ReductionWorkspace:
 # --- the textbook's algorithm ------------------------------------------------------------------
 
 cdef int cycle_workspace_init(CycleWorkspace* ws, Py_ssize_t max_words) noexcept nogil:
-    """Allocate one block of O(n). DECODE_OK or DECODE_NO_MEMORY."""
+    """Allocate one block: 16 (n + 1)^2 + O(n) bytes. DECODE_OK or DECODE_NO_MEMORY."""
     cdef size_t width = <size_t>max_words + 1
-    ws.block = malloc(width * (3 * sizeof(double) + 9 * sizeof(int32_t)))
+    cdef size_t area = width * width
+    cdef int32_t* ints
+    ws.max_words = max_words
+    ws.block = NULL
+    # The same bound as for the other workspace, and that of a size_t of 32 bits.
+    if max_words > 1 << 28 or area > (<size_t>-1) // 32:
+        return DECODE_NO_MEMORY
+    ws.block = malloc(area * (sizeof(double) + 2 * sizeof(int32_t)) + 11 * width * sizeof(int32_t))
     if ws.block is NULL:
         return DECODE_NO_MEMORY
-    ws.cost = <double*>ws.block
-    ws.best_score = ws.cost + width
-    ws.label = <int32_t*>(ws.best_score + 2 * width)
-    ws.mark = ws.label + width
-    ws.chosen_dep = ws.mark + 2 * width
-    ws.chosen_head = ws.mark + 4 * width
-    ws.parent = ws.mark + 6 * width
+    ws.weight = <double*>ws.block
+    ints = <int32_t*>(ws.weight + area)
+    ws.arc_dep = ints
+    ws.arc_head = ints + area
+    ints += 2 * area
+    ws.slot = ints
+    ws.node = ints + width
+    ws.best = ints + 2 * width
+    ws.mark = ints + 3 * width
+    ws.cycle = ints + 4 * width
+    ws.chosen_dep = ints + 5 * width
+    ws.chosen_head = ints + 7 * width
+    ws.parent = ints + 9 * width
     return DECODE_OK
 
 
-cdef bint choose_heads(
-        const double* square, Py_ssize_t n, Py_ssize_t n_nodes, CycleWorkspace* ws) noexcept nogil:
-    """Give every outermost node its greedy arc, the first among equals; False if one has none."""
-    cdef Py_ssize_t dep, head, node
-    cdef double value
-    for node in range(1, n_nodes):
-        ws.best_score[node] = -INFINITY
-    for dep in range(1, n + 1):
+cdef void cycle_workspace_free(CycleWorkspace* ws) noexcept nogil:
+    """Free the block; harmless when called twice."""
+    free(ws.block)
+    ws.block = NULL
+
+
+cdef void start(const double* square, Py_ssize_t n, CycleWorkspace* ws) noexcept nogil:
+    """Every word is a node of its own, every entry its own arc."""
+    cdef Py_ssize_t width = n + 1
+    cdef Py_ssize_t dep, head
+    ws.slot[0] = ws.node[0] = 0
+    for dep in range(1, width):
         poll_row(dep, n)
-        node = ws.label[dep]
-        for head in range(n + 1):
-            value = square[dep * (n + 1) + head] - ws.cost[dep]
-            if value > ws.best_score[node] and ws.label[head] != node:
-                ws.best_score[node] = value
-                ws.chosen_dep[node] = <int32_t>dep
-                ws.chosen_head[node] = <int32_t>head
-    for dep in range(1, n + 1):
-        if ws.best_score[ws.label[dep]] == -INFINITY:
+        ws.slot[dep] = ws.node[dep] = <int32_t>dep
+        ws.parent[dep] = 0
+        for head in range(width):
+            ws.weight[dep * width + head] = square[dep * width + head]
+            ws.arc_dep[dep * width + head] = <int32_t>dep
+            ws.arc_head[dep * width + head] = <int32_t>head
+
+
+cdef bint choose_heads(Py_ssize_t n, Py_ssize_t n_slots, CycleWorkspace* ws) noexcept nogil:
+    """Give every live node its greedy head, lowest slot among equals; False if one has none."""
+    cdef Py_ssize_t i, j, slot, head, entry
+    cdef double largest, value
+    for i in range(1, n_slots):
+        poll_row(i, n_slots)
+        slot = ws.slot[i]
+        largest = -INFINITY
+        ws.best[slot] = -1
+        for j in range(n_slots):
+            head = ws.slot[j]
+            value = ws.weight[slot * (n + 1) + head]
+            if head != slot and value > largest:
+                largest = value
+                ws.best[slot] = <int32_t>head
+        if ws.best[slot] < 0:
             return False
+        entry = slot * (n + 1) + ws.best[slot]
+        ws.chosen_dep[ws.node[slot]] = ws.arc_dep[entry]
+        ws.chosen_head[ws.node[slot]] = ws.arc_head[entry]
     return True
 
 
-cdef int32_t find_cycle(Py_ssize_t n, Py_ssize_t n_nodes, CycleWorkspace* ws) noexcept nogil:
-    """Return a node on a cycle of greedy arcs, 0 if there is none."""
-    cdef int32_t word, node
-    memset(ws.mark, 0, n_nodes * sizeof(int32_t))
-    for word in range(1, <int32_t>(n + 1)):
-        node = ws.label[word]
-        while node != 0 and ws.mark[node] == 0:
-            ws.mark[node] = word
-            node = ws.label[ws.chosen_head[node]]
-        if node != 0 and ws.mark[node] == word:
-            return node
+cdef Py_ssize_t find_cycle(Py_ssize_t n_slots, CycleWorkspace* ws) noexcept nogil:
+    """Write the slots of one cycle of greedy arcs; returns its length, 0 if there is none."""
+    cdef Py_ssize_t i, length = 0
+    cdef int32_t slot, start
+    for i in range(n_slots):
+        ws.mark[ws.slot[i]] = 0
+    for i in range(1, n_slots):
+        start = ws.slot[i]
+        slot = start
+        while slot != 0 and ws.mark[slot] == 0:
+            ws.mark[slot] = start
+            slot = ws.best[slot]
+        if slot != 0 and ws.mark[slot] == start:
+            start = slot
+            while True:
+                ws.cycle[length] = slot
+                length += 1
+                slot = ws.best[slot]
+                if slot == start:
+                    return length
     return 0
 
 
-cdef void contract_cycle(
-        Py_ssize_t n, int32_t member, int32_t cycle, CycleWorkspace* ws) noexcept nogil:
-    """Make one node of the cycle that a node is on."""
-    cdef int32_t node = member
-    cdef Py_ssize_t word
-    while True:
-        ws.parent[node] = cycle
-        node = ws.label[ws.chosen_head[node]]
-        if node == member:
-            break
-    ws.parent[cycle] = 0
-    for word in range(1, n + 1):
-        node = ws.label[word]
-        if ws.parent[node] == cycle:
-            ws.cost[word] += ws.best_score[node]
-            ws.label[word] = cycle
+cdef Py_ssize_t contract_cycle(
+        Py_ssize_t n, Py_ssize_t n_slots, Py_ssize_t length, int32_t cycle_node,
+        CycleWorkspace* ws) noexcept nogil:
+    """Merge the cycle into the slot of its first member; returns the number of live slots."""
+    cdef Py_ssize_t width = n + 1
+    cdef Py_ssize_t i, j, member, other, kept, target, entry, live
+    cdef double value
+    for i in range(length):
+        ws.mark[ws.cycle[i]] = -1
+    kept = ws.cycle[0]
+    for i in range(length):
+        poll_row(i, n_slots)
+        member = ws.cycle[i]
+        ws.parent[ws.node[member]] = cycle_node
+        value = ws.weight[member * width + ws.best[member]]
+        for j in range(n_slots):
+            other = ws.slot[j]
+            if ws.mark[other] != -1:
+                ws.weight[member * width + other] -= value
+    for j in range(n_slots):
+        poll_row(j, 2 * length)
+        other = ws.slot[j]
+        if ws.mark[other] == -1:
+            continue
+        for i in range(1, length):
+            member = ws.cycle[i]
+            target = kept * width + other
+            entry = member * width + other
+            if ws.weight[entry] > ws.weight[target]:
+                ws.weight[target] = ws.weight[entry]
+                ws.arc_dep[target] = ws.arc_dep[entry]
+                ws.arc_head[target] = ws.arc_head[entry]
+            target = other * width + kept
+            entry = other * width + member
+            if other != 0 and ws.weight[entry] > ws.weight[target]:
+                ws.weight[target] = ws.weight[entry]
+                ws.arc_dep[target] = ws.arc_dep[entry]
+                ws.arc_head[target] = ws.arc_head[entry]
+    ws.node[kept] = cycle_node
+    ws.parent[cycle_node] = 0
+    live = 0
+    for j in range(n_slots):
+        if ws.mark[ws.slot[j]] != -1 or ws.slot[j] == kept:
+            ws.slot[live] = ws.slot[j]
+            live += 1
+    return live
 
 
 cdef int chu_liu_edmonds(
@@ -152,20 +232,19 @@ cdef int chu_liu_edmonds(
     `square` holds scores[dep, head], (n + 1) x (n + 1), contiguous. Preconditions: neither NaN nor
     +inf in it; `ws` was made for at least n words.
     """
+    cdef Py_ssize_t n_slots = n + 1
+    cdef Py_ssize_t length
     cdef int32_t next_node = <int32_t>(n + 1)
     cdef int32_t cycle, dep, head, member, word
     heads[0] = -1
-    for word in range(next_node):
-        ws.label[word] = word
-        ws.parent[word] = 0
-        ws.cost[word] = 0
+    start(square, n, ws)
     while True:
-        if not choose_heads(square, n, next_node, ws):
+        if not choose_heads(n, n_slots, ws):
             return DECODE_NO_TREE
-        member = find_cycle(n, next_node, ws)
-        if member == 0:
+        length = find_cycle(n_slots, ws)
+        if length == 0:
             break
-        contract_cycle(n, member, next_node, ws)
+        n_slots = contract_cycle(n, n_slots, length, next_node, ws)
         next_node += 1
     # Newest cycle first: the member that holds the word entered leaves its own arc.
     for cycle in range(next_node - 1, <int32_t>n, -1):
@@ -185,17 +264,23 @@ cdef int chu_liu_edmonds(
 
 cdef int reduction_workspace_init(
         ReductionWorkspace* ws, Py_ssize_t max_words, bint textbook, bint arcmax) noexcept nogil:
-    """Allocate what the algorithms need, in zeroed memory. DECODE_OK or DECODE_NO_MEMORY."""
+    """Allocate what both algorithms below need. DECODE_OK or DECODE_NO_MEMORY."""
     cdef Py_ssize_t width = max_words + 1
+    cdef int status
     ws.textbook = textbook
     ws.arcmax = arcmax
-    if (
-            workspace_init(&ws.tree, max_words) != DECODE_OK
-            or (textbook and cycle_workspace_init(&ws.cycles, max_words) != DECODE_OK)):
-        return DECODE_NO_MEMORY
-    ws.block = malloc(width * (sizeof(double) + 2 * sizeof(int32_t)))
-    if ws.block is NULL:
-        return DECODE_NO_MEMORY
+    ws.cycles.block = NULL
+    ws.block = NULL
+    status = workspace_init(&ws.tree, max_words)
+    if status == DECODE_OK and textbook:
+        status = cycle_workspace_init(&ws.cycles, max_words)
+    if status == DECODE_OK:
+        ws.block = malloc(width * (sizeof(double) + 2 * sizeof(int32_t)))
+        if ws.block is NULL:
+            status = DECODE_NO_MEMORY
+    if status != DECODE_OK:
+        reduction_workspace_free(ws)
+        return status
     ws.root = <double*>ws.block
     ws.candidate = <int32_t*>(ws.root + width)
     ws.tried = ws.candidate + width
@@ -203,9 +288,11 @@ cdef int reduction_workspace_init(
 
 
 cdef void reduction_workspace_free(ReductionWorkspace* ws) noexcept nogil:
+    """Free all of it; harmless when called twice."""
     workspace_free(&ws.tree)
-    free(ws.cycles.block)
+    cycle_workspace_free(&ws.cycles)
     free(ws.block)
+    ws.block = NULL
 
 
 cdef int decode_unconstrained(

@@ -145,8 +145,8 @@ cdef struct Mine:
 {"".join(f"    {name} its_{name}{chr(10)}" for name in WORKSPACES)}
 """
 
-# Cython looks along sys.path by itself, but does not see editable installs. The first folder there has no
-# other `.pxd` than an installed package.
+# Cython looks along sys.path by itself, but does not see editable installs. The first folder there
+# has no other `.pxd` than an installed package.
 SETUP = """
 from Cython.Build import cythonize
 from setuptools import Extension, setup

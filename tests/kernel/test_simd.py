@@ -54,11 +54,6 @@ def test_all_modules_share_the_passes():
     assert users == ["simd"]
 
 
-def test_portable_can_always_be_chosen():
-    assert not use_simd(False)
-    use_simd(True)
-
-
 def test_simd_is_used_where_the_processor_has_it():
     """Whatever the compiler: Linux knows as well."""
     processors = Path("/proc/cpuinfo")
