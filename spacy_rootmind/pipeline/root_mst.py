@@ -37,11 +37,11 @@ from spacy_rootmind.pipeline.attributes import (
     require_annotated_vectors,
     require_attributes,
 )
+from spacy_rootmind.pipeline.details import teacher_name
 from spacy_rootmind.pipeline.label_inventory import choose_labels, is_placeholder
 from spacy_rootmind.pipeline.own_static_vectors import require_static_vectors
 from spacy_rootmind.pipeline.prediction import PredictionContext, parse_docs
 from spacy_rootmind.pipeline.settings import Settings
-from spacy_rootmind.pipeline.stored_distributions import teacher_name
 from spacy_rootmind.pipeline.upstream import Upstream
 from spacy_rootmind.training.calibration import (
     collect_scores,
