@@ -17,9 +17,8 @@ from spacy_rootmind.network.layout import Bucket
 from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.pipeline.settings import Settings
 from spacy_rootmind.trees.constrained import ValidTrees, decode_valid
-from spacy_rootmind.trees.decoding import decode
 from spacy_rootmind.trees.errors import NoTreeError
-from spacy_rootmind.trees.labelled import PaddedArcs, decode_labelled, label_trees
+from spacy_rootmind.trees.labelled import PaddedArcs, decode_labelled, find_best, label_trees
 
 Part = TypeVar("Part")
 
@@ -258,7 +257,7 @@ def find_trees(batch: ScoredBatch) -> ParsedBatch:
         found = decode_labelled(batch.log_weights, batch.lengths, find_labels, **kind)
         return ParsedBatch(found.heads, found.labels, labelled)
     heads = [
-        decode(scores, lengths=lengths, **kind)
+        find_best(scores, lengths, **kind)
         for scores, lengths in zip(batch.arc_scores, batch.lengths, strict=True)
     ]
     return ParsedBatch(heads, label_trees(heads, batch.lengths, find_labels), labelled)
