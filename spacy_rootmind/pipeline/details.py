@@ -93,7 +93,7 @@ def _find_confidence(
 def _find_label_confidence(
     batch: ScoredBatch, parsed: ParsedBatch, confidence: Sequence[Confidence]
 ) -> list[LabelConfidence]:
-    """Multiply the probabilities of each sentence's heads by those of its labels."""
+    """Multiply the probabilities of each sentence's heads and of its labels."""
     # The root's label is certain.
     label_probs = [np.ones(trees.shape) for trees in parsed.heads]
     for arcs, log_probs in parsed.labelled:
@@ -155,7 +155,7 @@ def _find_arcs(
     threshold: float,
     parses: Sequence[NDArray[np.int32]] | None = None,
 ) -> Arcs:
-    """Find the arcs with a probability of at least `threshold`, and all those of the parses."""
+    """Find the arcs with a probability of at least `threshold`, and all arcs of the parses."""
     found: list[list[Any]] = []
     for b, (lengths, own) in enumerate(zip(batch.lengths, trees, strict=True)):
         found.append([])

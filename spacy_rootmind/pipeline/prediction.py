@@ -65,7 +65,7 @@ from spacy_rootmind.pipeline.sentence_parser import (
 )
 from spacy_rootmind.trees.conventions import ROOT_LABEL
 
-# Tokens in a batch of Docs. A longer Doc is encoded in slices of so many tokens ...
+# Tokens in a batch of Docs. A longer Doc is encoded in slices of this size ...
 MAX_TOKENS = 4096
 # ... with this many tokens of context on either side: more than spaCy's convolutions reach, and all
 # that a recurrent layer over the words sees of the rest.
@@ -217,7 +217,7 @@ def _copy_slice(doc: Doc, first: int, last: int) -> Doc:
     """Copy a slice of a Doc with all that layers may read: attributes, tensor, hooks, user data.
 
     `Span.as_doc` also computes the slice's vector, by the user's hook where there is one, and with
-    `copy_user_data` fails on keys that only look like those of extension attributes.
+    `copy_user_data` fails on keys that only look like keys of extension attributes.
     """
     tokens: Any = doc[first:last]
     piece = Doc(

@@ -25,7 +25,7 @@ Part = TypeVar("Part")
 
 @dataclass(frozen=True)
 class PredictionContext:
-    """What parsing depends on besides the network's weights.
+    """Everything that parsing depends on besides the network's weights.
 
     Attributes
     ----------
@@ -218,7 +218,7 @@ def _constrain(
 ) -> None:
     """Set the scores of arcs that a sentence's constraints rule out to -inf, in place.
 
-    Scores become those of trees given the labels of words, by Bayes' rule: they include how
+    Scores become conditional on the given labels of words, by Bayes' rule: they include how
     probable the label is on each arc.
     """
     constraints: Any = sentence.constraints
