@@ -168,9 +168,13 @@ def _find_arcs(
             found[b].append((deps, heads, probs[deps, heads], own.scores[i][deps, heads]))
     columns = list(zip(*batch.in_order(found), strict=True))
     sizes = list(map(len, columns[0]))
+    deps, heads, probs, log_weights = map(np.concatenate, columns)
     return Arcs(
         np.repeat(np.arange(len(sizes)), sizes),
-        *map(np.concatenate, columns),
+        deps,
+        heads,
+        probs,
+        log_weights,
         [0, *itertools.accumulate(sizes)],
     )
 

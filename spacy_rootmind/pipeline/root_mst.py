@@ -75,6 +75,8 @@ class RootMST(TrainablePipe):
         scorer is a function for another setting.
     """
 
+    settings: Settings
+
     def __init__(
         self,
         vocab: Vocab,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,6 @@ from spacy_rootmind.pipeline.settings import Settings
 from spacy_rootmind.trees.constrained import ValidTrees, decode_valid
 from spacy_rootmind.trees.errors import NoTreeError
 from spacy_rootmind.trees.labelled import PaddedArcs, decode_labelled, find_best, label_trees
-
-Part = TypeVar("Part")
 
 
 @dataclass(frozen=True)
@@ -138,7 +136,7 @@ class ScoredBatch:
         first = starts[arcs.batch] + arcs.sentence * widths[arcs.batch]
         return rows[first + arcs.dep], rows[first + arcs.head]
 
-    def in_order(self, parts: Sequence[Sequence[Part]]) -> list[Part]:
+    def in_order(self, parts: Sequence[Any]) -> list[Any]:
         """Put the parts of each bucket's sentences into the order of the sentences."""
         ordered: list[Any] = [None] * len(self.sentences)
         for bucket, own in zip(self.buckets, parts, strict=True):
@@ -277,8 +275,11 @@ def _find_valid_trees(batch: ScoredBatch, find_labels: Any, labelled: list[Any])
         rules,
         projective=settings.projective,
     )
-    status = [
-        np.where(valid, np.where(proven, None, NOT_PROVEN), BROKEN)
+    status: list[list[str | None]] = [
+        [
+            (None if is_proven else NOT_PROVEN) if is_valid else BROKEN
+            for is_valid, is_proven in zip(valid, proven, strict=True)
+        ]
         for valid, proven in zip(found.valid, found.proven, strict=True)
     ]
     if settings.confidence:
