@@ -63,8 +63,8 @@ def _layer_norm(model: Model[Any, Any], X: Any, is_train: bool) -> tuple[Any, Ca
     """Normalize rows, as `thinc.api.LayerNorm`."""
     G: Any = model.get_param("G")
     # Thinc's layer says what is wrong with rows of another width.
-    is_float32 = X.dtype == "float32" and isinstance(model.ops, NumpyOps)
-    if is_train or not is_float32 or X.shape[1] != len(G):
+    compiles = is_compiled(model.ops) and X.dtype == "float32"
+    if is_train or not compiles or X.shape[1] != len(G):
         return _LAYER_NORM(model, X, is_train)
     b: Any = model.get_param("b")
     return kernel.layer_norm(model.ops.as_contig(X), G, b), no_backprop
@@ -73,8 +73,8 @@ def _layer_norm(model: Model[Any, Any], X: Any, is_train: bool) -> tuple[Any, Ca
 def _maxout(model: Model[Any, Any], X: Any, is_train: bool) -> tuple[Any, Callable]:
     """Multiply rows and take the largest of each few results, as `thinc.api.Maxout`."""
     b: Any = model.get_param("b")
-    is_float32 = X.dtype == "float32" and isinstance(model.ops, NumpyOps)
-    if is_train or not is_float32 or b.shape[1] not in (2, 3):
+    compiles = is_compiled(model.ops) and X.dtype == "float32"
+    if is_train or not compiles or b.shape[1] not in (2, 3):
         return _MAXOUT(model, X, is_train)
     W: Any = model.get_param("W")
     Y: Any = model.ops.gemm(X, W.reshape((b.size, -1)), trans2=True)
