@@ -188,7 +188,7 @@ class StoredDistribution:
         Probability that each word or token starts a sentence, 0 or 1 where the Doc stated it; None
         if the parser finds no boundaries.
     teacher : str
-        Which parser this is the distribution of: `pipeline.stored_distributions.teacher_name`.
+        Which parser this is the distribution of: `pipeline.details.teacher_name`.
     """
 
     dependents: Annotated[NDArray[np.int32], Column.indices("arcs", of="tokens")]

@@ -63,7 +63,8 @@ def _layer_norm(model: Model[Any, Any], X: Any, is_train: bool) -> tuple[Any, Ca
     """Normalize rows, as `thinc.api.LayerNorm`."""
     G: Any = model.get_param("G")
     # Thinc's layer says what is wrong with rows of another width.
-    if is_train or not _is_float32(model, X) or X.shape[1] != len(G):
+    compiles = is_compiled(model.ops) and X.dtype == "float32"
+    if is_train or not compiles or X.shape[1] != len(G):
         return _LAYER_NORM(model, X, is_train)
     b: Any = model.get_param("b")
     return kernel.layer_norm(model.ops.as_contig(X), G, b), no_backprop
@@ -72,15 +73,12 @@ def _layer_norm(model: Model[Any, Any], X: Any, is_train: bool) -> tuple[Any, Ca
 def _maxout(model: Model[Any, Any], X: Any, is_train: bool) -> tuple[Any, Callable]:
     """Multiply rows and take the largest of each few results, as `thinc.api.Maxout`."""
     b: Any = model.get_param("b")
-    if is_train or not _is_float32(model, X) or b.shape[1] not in (2, 3):
+    compiles = is_compiled(model.ops) and X.dtype == "float32"
+    if is_train or not compiles or b.shape[1] not in (2, 3):
         return _MAXOUT(model, X, is_train)
     W: Any = model.get_param("W")
     Y: Any = model.ops.gemm(X, W.reshape((b.size, -1)), trans2=True)
     return kernel.maxout(Y, b), no_backprop
-
-
-def _is_float32(model: Model[Any, Any], X: Any) -> bool:
-    return is_compiled(model.ops) and X.dtype == "float32"
 
 
 # Thinc's own forward passes.

@@ -6,8 +6,7 @@ batches of bounded size, however long a Doc is.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +30,6 @@ from spacy_rootmind.annotation.reading import annotated_starts
 from spacy_rootmind.annotation.sentences import (
     AT_LINE_END,
     CERTAIN,
-    Sentences,
     Starts,
     choose_starts,
     has_boundaries,
@@ -45,7 +43,6 @@ from spacy_rootmind.compat import EXTENSION_KEY
 from spacy_rootmind.guidelines.constraints import (
     CONSTRAINTS,
     DocConstraints,
-    SentenceConstraints,
     constraints_of,
 )
 from spacy_rootmind.network.architecture import (
@@ -57,12 +54,18 @@ from spacy_rootmind.network.architecture import (
 )
 from spacy_rootmind.network.boundaries import NOT_A_WORD
 from spacy_rootmind.network.listeners import listeners_in
+from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.network.types import Floats2d
-from spacy_rootmind.pipeline.sentence_parser import PredictionContext, SentenceParser, Task
-from spacy_rootmind.pipeline.stored_distributions import sigmoid
+from spacy_rootmind.pipeline.details import find_details, sigmoid
+from spacy_rootmind.pipeline.sentence_parser import (
+    PredictionContext,
+    Sentence,
+    find_trees,
+    make_batch,
+)
 from spacy_rootmind.trees.conventions import ROOT_LABEL
 
-# Tokens in a batch of Docs. A longer Doc is encoded in slices of so many tokens ...
+# Tokens in a batch of Docs. A longer Doc is encoded in slices of this size ...
 MAX_TOKENS = 4096
 # ... with this many tokens of context on either side: more than spaCy's convolutions reach, and all
 # that a recurrent layer over the words sees of the rest.
@@ -78,33 +81,18 @@ COPIED = [NORM, LEMMA, TAG, POS, MORPH, DEP, SENT_START, ENT_IOB, ENT_TYPE, ENT_
 INSIDE_ENTITY, BEGINS_ENTITY = 1, 3
 
 
-@dataclass(frozen=True)
-class SentencePlan:
+class SentencePlan(NamedTuple):
     """The sentences of a Doc before they are parsed.
 
     Attributes
     ----------
-    doc : Doc
     starts : int array
         As returned by `sentences.sentence_starts`.
-    sentences : list of int array
-        Scored tokens of each sentence.
-    constraints : list of SentenceConstraints or None
-        Of each sentence.
-    log_odds : float array of shape (n_tokens,)
-        That each token starts a sentence, as students learn it: the network's, or those that the
-        Doc states.
-    start_probs : float32 array of shape (n_tokens,) or None
-        The network's probability that each token starts a sentence, NaN where the Doc states it;
-        None if nothing is predicted, or it is not asked for.
+    sentences : list of Sentence
     """
 
-    doc: Doc
     starts: Starts
-    sentences: Sentences
-    constraints: list[SentenceConstraints | None]
-    log_odds: NDArray[np.floating]
-    start_probs: NDArray[np.float32] | None = None
+    sentences: list[Sentence]
 
 
 def parse_docs(
@@ -115,20 +103,6 @@ def parse_docs(
     for batch in _batches(docs, [len(doc) for doc in docs], MAX_TOKENS):
         parses += _parse_batch(model, batch, context)
     return parses
-
-
-def _parse_batch(model: ParserModel, docs: list[Doc], context: PredictionContext) -> list[DocParse]:
-    vectors, log_odds = _encode(model, docs)
-    stops = np.cumsum([len(doc) for doc in docs])[:-1]
-    plans = [
-        plan_sentences(doc, own, context)
-        for doc, own in zip(docs, np.split(log_odds, stops), strict=True)
-    ]
-    parses = _parse_sentences(model, vectors, plans, context)
-    return [
-        join_sentences(plan.doc, plan.starts, plan.sentences, parses, context.labels)
-        for plan in plans
-    ]
 
 
 def _batches(items: Sequence[Any], costs: Sequence[int], most: int) -> Iterator[list[Any]]:
@@ -145,32 +119,58 @@ def _batches(items: Sequence[Any], costs: Sequence[int], most: int) -> Iterator[
         yield batch
 
 
+def _parse_batch(model: ParserModel, docs: list[Doc], context: PredictionContext) -> list[DocParse]:
+    """Find the vectors of all tokens, the sentences of each Doc, and their trees."""
+    vectors, log_odds = _encode(model, docs)
+    plans, first = [], 0
+    for doc in docs:
+        stop = first + len(doc)
+        plans.append(plan_sentences(doc, log_odds[first:stop], context, first))
+        first = stop
+    sentences = [sentence for plan in plans for sentence in plan.sentences]
+    parses = _parse_sentences(model, vectors, sentences, context)
+    return [
+        join_sentences(
+            doc, plan.starts, [each.words for each in plan.sentences], parses, context.labels
+        )
+        for doc, plan in zip(docs, plans, strict=True)
+    ]
+
+
 def _parse_sentences(
     model: ParserModel,
     vectors: list[Floats2d],
-    plans: list[SentencePlan],
+    sentences: list[Sentence],
     context: PredictionContext,
 ) -> Iterator[SentenceParse]:
-    """Parse the sentences of all plans, in order."""
-    if not vectors:
+    """Parse sentences in batches of bounded size, in order."""
+    if not sentences:
         return
     flat = vectors[0] if len(vectors) == 1 else model.ops.xp.concatenate(vectors)
-    first = 0
-    tasks = []
-    for plan in plans:
-        for words, constraints in zip(plan.sentences, plan.constraints, strict=True):
-            start_probs = None if plan.start_probs is None else plan.start_probs[words]
-            tasks.append(
-                Task(plan.doc, words, first, constraints, plan.log_odds[words], start_probs)
-            )
-        first += len(plan.doc)
-    positions = [len(task.words) + 1 for task in tasks]
+    positions = [len(sentence.words) + 1 for sentence in sentences]
     costs = [m * max(m, MIN_SCORES) for m in positions]
-    for batch in _batches(tasks, costs, MAX_SCORES):
-        rows = [task.words + task.first for task in batch]
+    for batch in _batches(sentences, costs, MAX_SCORES):
         # Without the callback, which would keep the output of every layer alive.
-        scores = score(model, [flat], [rows], is_train=False)[0]
-        yield from SentenceParser(model, scores, batch, context).parse()
+        scores = score(model, [flat], [[each.rows for each in batch]], is_train=False)[0]
+        yield from parse_scored(model, scores, batch, context)
+
+
+def parse_scored(
+    model: ParserModel,
+    scores: TreeScores,
+    sentences: Sequence[Sentence],
+    context: PredictionContext,
+) -> list[SentenceParse]:
+    """Find the best trees of sentences, their labels and the details, from their arc scores."""
+    batch = make_batch(model, scores, sentences, context)
+    parsed = find_trees(batch)
+    trees = zip(batch.in_order(parsed.heads), batch.in_order(parsed.labels), strict=True)
+    details = find_details(batch, parsed)
+    return [
+        SentenceParse(heads[: n + 1], labels[1 : n + 1], own)
+        for (heads, labels), own, each in zip(trees, details, sentences, strict=True)
+        for n in [len(each.words)]
+    ]
 
 
 # --- token vectors and boundaries --------------------------------------------------------------
@@ -217,7 +217,7 @@ def _copy_slice(doc: Doc, first: int, last: int) -> Doc:
     """Copy a slice of a Doc with all that layers may read: attributes, tensor, hooks, user data.
 
     `Span.as_doc` also computes the slice's vector, by the user's hook where there is one, and with
-    `copy_user_data` fails on keys that only look like those of extension attributes.
+    `copy_user_data` fails on keys that only look like keys of extension attributes.
     """
     tokens: Any = doc[first:last]
     piece = Doc(
@@ -263,9 +263,11 @@ def _find_log_odds(
 
 
 def plan_sentences(
-    doc: Doc, log_odds: NDArray[np.floating], context: PredictionContext
+    doc: Doc, log_odds: NDArray[np.floating], context: PredictionContext, first: int = 0
 ) -> SentencePlan:
     """Fix the sentences of a Doc, from the network's log-odds that each token starts one.
+
+    `first` is the row of its first token among the token vectors.
 
     Raises
     ------
@@ -292,12 +294,20 @@ def plan_sentences(
     starts, n_split = choose_starts(doc, bound, settings.max_sentence_length)
     if n_split:
         context.on_split(doc, n_split)
-    sentences = scored_tokens(doc, starts)
-    if constraints is None:
-        return SentencePlan(doc, starts, sentences, [None] * len(sentences), log_odds, start_probs)
-    constraints.check_starts(doc, starts)
-    of_sentences = [constraints.of_sentence(words) for words in sentences]
-    return SentencePlan(doc, starts, sentences, of_sentences, log_odds, start_probs)
+    if constraints is not None:
+        constraints.check_starts(doc, starts)
+    sentences = [
+        Sentence(
+            doc,
+            words,
+            words + first,
+            log_odds[words],
+            None if start_probs is None else start_probs[words],
+            None if constraints is None else constraints.of_sentence(words),
+        )
+        for words in scored_tokens(doc, starts)
+    ]
+    return SentencePlan(starts, sentences)
 
 
 def _network_log_odds(

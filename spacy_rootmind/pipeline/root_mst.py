@@ -37,11 +37,11 @@ from spacy_rootmind.pipeline.attributes import (
     require_annotated_vectors,
     require_attributes,
 )
+from spacy_rootmind.pipeline.details import teacher_name
 from spacy_rootmind.pipeline.label_inventory import choose_labels, is_placeholder
 from spacy_rootmind.pipeline.own_static_vectors import require_static_vectors
 from spacy_rootmind.pipeline.prediction import PredictionContext, parse_docs
 from spacy_rootmind.pipeline.settings import Settings
-from spacy_rootmind.pipeline.stored_distributions import teacher_name
 from spacy_rootmind.pipeline.upstream import Upstream
 from spacy_rootmind.training.calibration import (
     collect_scores,
@@ -74,6 +74,8 @@ class RootMST(TrainablePipe):
         If a setting has a value that is not allowed, the network is not that of a parser, or the
         scorer is a function for another setting.
     """
+
+    settings: Settings
 
     def __init__(
         self,
@@ -178,21 +180,16 @@ class RootMST(TrainablePipe):
 
     # --- settings ------------------------------------------------------------------------------
 
-    @property
-    def settings(self) -> Settings:
-        """The present settings."""
-        return self._settings
-
     def use_settings(self, settings: Settings) -> None:
         """Change the settings here, and not in the config, which `configure` changes as well."""
         # First, as it fails if the user has attributes of the same names.
         if settings.needs_attributes:
             register_extensions()
-        before: Settings | None = getattr(self, "_settings", None)
         # At first, None leaves what another parser has set.
-        if settings.noun_chunks != (None if before is None else before.noun_chunks):
+        before = self.settings.noun_chunks if hasattr(self, "settings") else None
+        if settings.noun_chunks != before:
             set_noun_chunks(self.vocab, settings.noun_chunks)
-        self._settings = settings
+        self.settings = settings
 
     @property
     def temperature(self) -> float:
@@ -551,8 +548,8 @@ class RootMST(TrainablePipe):
             on_split=self._tell_of_split,
         )
         docs = list(docs)
-        self._require_attributes(docs)
         with self._named():
+            require_attributes(docs, attributes_read(self.model))
             self.upstream.require(self.model, docs)
             require_vectors(self.model.get_ref("tok2vec"), docs)
             require_static_vectors(reading_layers(self.model), docs)

@@ -188,8 +188,8 @@ class Settings:
     @property
     def finds_details(self) -> bool:
         """Whether parses come with probabilities, alternatives or distributions."""
-        optional = self.arc_threshold, self.alternatives, self.distribution_threshold
-        return self.confidence or any(setting is not None for setting in optional)
+        optional = (self.arc_threshold, self.alternatives, self.distribution_threshold)
+        return self.confidence or optional != (None, None, None)
 
     @property
     def needs_attributes(self) -> bool:

@@ -5,11 +5,15 @@ Labels cost more to score than arcs do, so they are scored on chosen arcs only.
 
 import heapq
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spacy_rootmind.kernel.batch import OK
+from spacy_rootmind.kernel.decode import TreeDecoder
+from spacy_rootmind.kernel.decode_batch import decode_batch
+from spacy_rootmind.kernel.eisner import ProjectiveDecoder
 from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL, mark_words
 from spacy_rootmind.trees.decoding import decode, decode_kbest
 
@@ -72,6 +76,20 @@ class LabelledBatches(NamedTuple):
     arc_labels: list[NDArray[np.int32]]
 
 
+def find_best(
+    scores: NDArray[np.floating], lengths: NDArray[np.intp], *, projective: bool = False
+) -> NDArray[np.int32]:
+    """Find the best trees of a padded batch that this package has made itself: without checks.
+
+    Same as `decode`, which is called to say what is wrong where there is no tree.
+    """
+    decoder: Any = ProjectiveDecoder if projective else TreeDecoder
+    workers = [decoder(scores.shape[1] - 1, True, True, False)]
+    heads = np.empty(scores.shape[:2], dtype=np.int32)
+    status, _ = decode_batch(scores, None, lengths, heads, workers)
+    return heads if status == OK else decode(scores, lengths=lengths, projective=projective)
+
+
 def decode_labelled(
     log_weights: Sequence[NDArray[np.floating]],
     lengths: Sequence[NDArray[np.intp]],
@@ -120,7 +138,7 @@ def decode_labelled(
     weights = [_only_inside(*batch) for batch in zip(log_weights, lengths, strict=True)]
     labels = [np.full(batch.shape, MISSING, dtype=np.int32) for batch in weights]
     heads = [
-        decode(batch, lengths=words, projective=projective)
+        find_best(batch, words, projective=projective)
         for batch, words in zip(weights, lengths, strict=True)
     ]
     n_rivals = 0
@@ -139,8 +157,8 @@ def decode_labelled(
             is_new[new.sentence[own]] = True
             again = is_new.nonzero()[0]
             if len(again):
-                heads[i][again] = decode(
-                    weights[i][again], lengths=lengths[i][again], projective=projective
+                heads[i][again] = find_best(
+                    weights[i][again], lengths[i][again], projective=projective
                 )
         n_rivals = 2 * n_rivals + 1
 
@@ -339,7 +357,7 @@ def _unlabelled(
             sentence = np.concatenate([sentence, sentence[word]])
             dep = np.concatenate([dep, dep[word]])
         parts.append((np.full(len(dep), i), sentence, dep, head))
-    return PaddedArcs(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    return PaddedArcs(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def _of_trees(square: NDArray[np.int32], heads: NDArray[np.int32]) -> NDArray[np.int32]:

@@ -32,8 +32,8 @@ from spacy_rootmind.guidelines.constraints import Constraints
 from spacy_rootmind.network.architecture import build_biaffine_parser
 from spacy_rootmind.network.transfer import to_device, to_host
 from spacy_rootmind.pipeline.alternatives import kbest
+from spacy_rootmind.pipeline.details import teacher_name
 from spacy_rootmind.pipeline.root_mst import RootMST
-from spacy_rootmind.pipeline.stored_distributions import teacher_name
 from spacy_rootmind.training.losses import OBJECTIVES
 
 WIDTH = 6

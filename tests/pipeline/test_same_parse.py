@@ -34,7 +34,8 @@ from spacy_rootmind.network.architecture import find_vectors, score
 from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.pipeline.alternatives import kbest, sample, sample_without_replacement
-from spacy_rootmind.pipeline.sentence_parser import PredictionContext, SentenceParser, Task
+from spacy_rootmind.pipeline.prediction import parse_scored
+from spacy_rootmind.pipeline.sentence_parser import PredictionContext, Sentence
 from spacy_rootmind.pipeline.settings import Settings
 
 TREEBANK = QUICKSTART / "assets" / "en_quick-ud-dev.conllu"
@@ -204,10 +205,10 @@ def test_the_same_arc_scores_give_the_same_bits(nlp, sentences, maker):
     words = [np.arange(len(doc)) for doc in docs]
     vectors = find_vectors(model, docs, is_train=False)[0]
     scores = score(model, vectors, [[own] for own in words], is_train=False)[0]
-    tasks = [
-        Task(doc, own, 0, None, np.zeros(len(doc))) for doc, own in zip(docs, words, strict=True)
+    every = [
+        Sentence(doc, own, own, np.zeros(len(doc))) for doc, own in zip(docs, words, strict=True)
     ]
-    together = SentenceParser(model, scores, tasks, context).parse()
+    together = parse_scored(model, scores, every, context)
     assert any(len(bucket.sentences) > 3 for bucket in scores.layout.buckets)
     for bucket, squares in zip(scores.layout.buckets, scores.arcs, strict=True):
         for i, sentence in enumerate(bucket.sentences):
@@ -216,7 +217,7 @@ def test_the_same_arc_scores_give_the_same_bits(nlp, sentences, maker):
             first = int(scores.layout.roots[sentence])
             square = squares[i : i + 1, : n + 1, : n + 1].copy()
             own = TreeScores(layout, [[square]], scores.rows[first : first + n + 1])
-            [alone] = SentenceParser(model, own, [tasks[sentence]], context).parse()
+            [alone] = parse_scored(model, own, [every[sentence]], context)
             assert bits(alone) == bits(together[sentence])
 
 

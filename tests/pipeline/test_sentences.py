@@ -42,7 +42,7 @@ from spacy_rootmind.annotation.sentences import (
 from spacy_rootmind.annotation.writing import SentenceParse, annotate, join_sentences
 from spacy_rootmind.guidelines.constraints import Constraints
 from spacy_rootmind.network.architecture import ParserInput
-from spacy_rootmind.pipeline.stored_distributions import sigmoid
+from spacy_rootmind.pipeline.details import sigmoid
 from spacy_rootmind.trees.conventions import MISSING
 
 VOCAB = spacy.blank("xx").vocab

@@ -23,8 +23,8 @@ from spacy_rootmind.annotation.sentences import sentences_of, words_of
 from spacy_rootmind.annotation.teacher_records import arc_probabilities, average, find_targets
 from spacy_rootmind.network.architecture import ParserInput
 from spacy_rootmind.network.layout import Layout
+from spacy_rootmind.pipeline.details import sigmoid, teacher_name
 from spacy_rootmind.pipeline.serialization import save_folder
-from spacy_rootmind.pipeline.stored_distributions import sigmoid, teacher_name
 from spacy_rootmind.training.losses import tree_cross_entropy
 from spacy_rootmind.trees.conventions import MISSING
 

@@ -148,7 +148,7 @@ def test_settled_sentences_are_left_alone(monkeypatch):
         decoded.append(len(scores))
         return decode(scores, lengths=lengths, **kind)
 
-    monkeypatch.setattr(labelled, "decode", counted)
+    monkeypatch.setattr(labelled, "find_best", counted)
     decode_labelled([weights], [lengths], labels)
     # At first, with the first labels, and then the one where labels decide.
     assert decoded[:2] == [10, 10]

@@ -1,0 +1,342 @@
+"""Details of parsed sentences: probabilities, arcs, alternatives and tree distributions.
+
+All of them refer to the words of a sentence, as in `annotation.details`.
+"""
+
+import hashlib
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spacy_rootmind.annotation.details import (
+    Alternatives,
+    ArcTable,
+    Confidence,
+    GuidelineStatus,
+    LabelConfidence,
+    ParseDetails,
+    StartConfidence,
+    StoredDistribution,
+)
+from spacy_rootmind.network.architecture import ParserModel
+from spacy_rootmind.network.label_scorer import find_best_labels, find_probable_labels
+from spacy_rootmind.network.transfer import to_host
+from spacy_rootmind.pipeline.alternatives import Trees, labelled_maker
+from spacy_rootmind.pipeline.sentence_parser import ParsedBatch, ScoredBatch
+from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
+from spacy_rootmind.trees.distribution import TreeDistribution
+
+
+def find_details(batch: ScoredBatch, parsed: ParsedBatch) -> list[ParseDetails]:
+    """Find the details that the settings ask for, per sentence."""
+    settings = batch.context.settings
+    parts: dict[str, Sequence[Any]] = {}
+    if parsed.status is not None:
+        parts["guideline_status"] = [each and GuidelineStatus(each) for each in parsed.status]
+    if settings.finds_details:
+        # These compute nothing until queried.
+        trees = [
+            TreeDistribution(weights, lengths=lengths, projective=settings.projective)
+            for weights, lengths in zip(batch.log_weights, batch.lengths, strict=True)
+        ]
+        if settings.confidence:
+            parts["confidence"] = batch.in_order(
+                list(map(_find_confidence, trees, batch.lengths, parsed.heads))
+            )
+            parts["label_confidence"] = _find_label_confidence(batch, parsed, parts["confidence"])
+        if settings.arc_threshold is not None:
+            arcs = _find_arcs(batch, trees, settings.arc_threshold)
+            parts["arcs"] = _label_arcs(batch, arcs, settings.arc_threshold)
+        if settings.alternatives is not None:
+            parts["alternatives"] = _find_alternatives(batch)
+        if settings.distribution_threshold is not None:
+            threshold = settings.distribution_threshold
+            # With the arcs of the parse, at least one tree is kept.
+            arcs = _find_arcs(batch, trees, threshold, parsed.heads)
+            parts["distributions"] = _find_distributions(batch, arcs, threshold)
+        parts["start_confidence"] = [
+            None if each.start_probs is None else StartConfidence(each.start_probs)
+            for each in batch.sentences
+        ]
+    if not parts:
+        return [ParseDetails()] * len(batch.sentences)
+    return [
+        ParseDetails(**dict(zip(parts, own, strict=True)))
+        for own in zip(*parts.values(), strict=True)
+    ]
+
+
+# --- probabilities of the tree -----------------------------------------------------------------
+
+
+def _find_confidence(
+    trees: TreeDistribution, lengths: NDArray[np.intp], heads: NDArray[np.int32]
+) -> list[Confidence]:
+    """Find the head probabilities, log probability and entropy of each tree in a bucket."""
+    # Marginals first: the others then need no elimination of their own.
+    chosen = np.take_along_axis(trees.marginals, np.maximum(heads, 0)[..., None], axis=2)
+    log_probs, entropies = np.atleast_1d(trees.log_prob(heads), trees.entropy())
+    return [
+        Confidence(
+            chosen[i, 1 : n + 1, 0].astype(np.float32),
+            float(log_probs[i]),
+            float(entropies[i]),
+        )
+        for i, n in enumerate(lengths.tolist())
+    ]
+
+
+def _find_label_confidence(
+    batch: ScoredBatch, parsed: ParsedBatch, confidence: Sequence[Confidence]
+) -> list[LabelConfidence]:
+    """Multiply the probabilities of each sentence's heads and of its labels."""
+    # The root's label is certain.
+    label_probs = [np.ones(trees.shape) for trees in parsed.heads]
+    for arcs, log_probs in parsed.labelled:
+        for i, trees in enumerate(parsed.heads):
+            own = np.flatnonzero(arcs.batch == i)
+            own = own[trees[arcs.sentence[own], arcs.dep[own]] == arcs.head[own]]
+            label_probs[i][arcs.sentence[own], arcs.dep[own]] = np.exp(log_probs[own])
+    labels, probs = batch.in_order(parsed.labels), batch.in_order(label_probs)
+    return [
+        LabelConfidence(
+            labels[i][1 : n + 1],
+            (own.head_probs * probs[i][1 : n + 1]).astype(np.float32),
+            batch.context.labels,
+        )
+        for i, own in enumerate(confidence)
+        for n in [len(own.head_probs)]
+    ]
+
+
+# --- probable arcs and distributions -----------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Arcs:
+    """Probable arcs of the sentences of a batch, one sentence after another.
+
+    Attributes
+    ----------
+    sentences : int array of shape (n_arcs,)
+        Number of each arc's sentence.
+    deps, heads : int array of shape (n_arcs,)
+        Words of the sentence, numbered from 1, with ROOT as 0.
+    probs, log_weights : float array of shape (n_arcs,)
+    bounds : list of int
+        Sentence i has the arcs from `bounds[i]` up to `bounds[i + 1]`.
+    """
+
+    sentences: NDArray[np.int64]
+    deps: NDArray[np.int64]
+    heads: NDArray[np.int64]
+    probs: NDArray[np.float64]
+    log_weights: NDArray[np.float64]
+    bounds: list[int]
+
+    def flat_rows(
+        self, arcs: NDArray[np.int64], roots: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Convert the ends of some arcs to flat rows of the batch: dependents, heads.
+
+        `roots` are the rows of the sentences' ROOTs.
+        """
+        first = roots[self.sentences[arcs]]
+        return self.deps[arcs] + first, self.heads[arcs] + first
+
+
+def _find_arcs(
+    batch: ScoredBatch,
+    trees: Sequence[TreeDistribution],
+    threshold: float,
+    parses: Sequence[NDArray[np.int32]] | None = None,
+) -> Arcs:
+    """Find the arcs with a probability of at least `threshold`, and all arcs of the parses."""
+    found: list[list[Any]] = []
+    for b, (lengths, own) in enumerate(zip(batch.lengths, trees, strict=True)):
+        found.append([])
+        for i, n in enumerate(lengths.tolist()):
+            probs = own.marginals[i, : n + 1, : n + 1]
+            listed = probs >= threshold
+            if parses is not None:
+                listed[np.arange(1, n + 1), parses[b][i, 1 : n + 1]] = True
+            deps, heads = listed.nonzero()
+            found[b].append((deps, heads, probs[deps, heads], own.scores[i][deps, heads]))
+    columns = list(zip(*batch.in_order(found), strict=True))
+    sizes = list(map(len, columns[0]))
+    deps, heads, probs, log_weights = map(np.concatenate, columns)
+    return Arcs(
+        np.repeat(np.arange(len(sizes)), sizes),
+        deps,
+        heads,
+        probs,
+        log_weights,
+        [0, *itertools.accumulate(sizes)],
+    )
+
+
+def _label_arcs(batch: ScoredBatch, arcs: Arcs, threshold: float) -> list[ArcTable]:
+    """List the labelled arcs of each sentence with a probability of at least `threshold`.
+
+    An arc has a row for each of its labels that is probable enough; the label of an arc from ROOT
+    is certain. The rows of a word are sorted by decreasing probability.
+    """
+    inner, outer = np.flatnonzero(arcs.heads != ROOT), np.flatnonzero(arcs.heads == ROOT)
+    rows, labels, joint = find_probable_labels(
+        batch.labeller,
+        batch.scores,
+        *arcs.flat_rows(inner, batch.scores.layout.roots),
+        arcs.probs[inner],
+        threshold,
+        batch.context.label_temperature,
+    )
+    rows = np.concatenate([outer, inner[rows]])
+    labels = np.concatenate([np.full(len(outer), ROOT_LABEL), labels])
+    joint = np.concatenate([arcs.probs[outer], joint])
+    order = np.lexsort((-joint, arcs.deps[rows], arcs.sentences[rows]))
+    rows, labels, joint = rows[order], labels[order], joint[order]
+    ends = np.searchsorted(arcs.sentences[rows], np.arange(len(arcs.bounds)))
+    return [
+        ArcTable(
+            arcs.deps[rows[own]],
+            arcs.heads[rows[own]],
+            labels[own],
+            joint[own],
+            batch.context.labels,
+        )
+        for own in (slice(*pair) for pair in itertools.pairwise(ends))
+    ]
+
+
+def _find_distributions(
+    batch: ScoredBatch, arcs: Arcs, threshold: float
+) -> list[tuple[StoredDistribution]]:
+    """Join the arcs of each sentence, their log-weights, and the probabilities of their labels.
+
+    A label is kept if the probability of arc and label together is at least `threshold`, and the
+    best one of each arc always.
+    """
+    context = batch.context
+    inner = np.flatnonzero(arcs.heads != ROOT)
+    entries, labels, label_probs = _labels_to_store(batch, arcs, inner, threshold)
+    stored = []
+    for sentence, bounds in zip(batch.sentences, itertools.pairwise(arcs.bounds), strict=True):
+        own, own_entries = slice(*bounds), slice(*np.searchsorted(entries, bounds))
+        stored.append(
+            StoredDistribution(
+                arcs.deps[own].astype(np.int32),
+                arcs.heads[own].astype(np.int32),
+                arcs.log_weights[own].astype(np.float32),
+                (entries[own_entries] - bounds[0]).astype(np.int32),
+                labels[own_entries].astype(np.int32),
+                label_probs[own_entries].astype(np.float32),
+                context.labels,
+                sigmoid(sentence.log_odds) if context.finds_boundaries else None,
+                context.teacher,
+            )
+        )
+    return [(distribution,) for distribution in stored]
+
+
+def _labels_to_store(
+    batch: ScoredBatch, arcs: Arcs, inner: NDArray[np.int64], threshold: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Find the labels to keep: the number of the arc, the label and its probability on the arc."""
+    deps, heads = arcs.flat_rows(inner, batch.scores.layout.roots)
+    probs, temperature = arcs.probs[inner], batch.context.label_temperature
+    found, labels, joint = find_probable_labels(
+        batch.labeller, batch.scores, deps, heads, probs, threshold, temperature
+    )
+    others = np.setdiff1d(np.arange(len(deps)), found)
+    best, log_probs = find_best_labels(
+        batch.labeller, batch.scores, deps[others], heads[others], temperature
+    )
+    all_arcs = np.concatenate([found, others])
+    order = np.argsort(all_arcs, kind="stable")
+    label_probs = np.concatenate([joint / probs[found], np.exp(log_probs)])
+    return inner[all_arcs[order]], np.concatenate([labels, best])[order], label_probs[order]
+
+
+def sigmoid(log_odds: NDArray[np.floating]) -> NDArray[np.float32]:
+    """Convert log-odds to probabilities, without overflow."""
+    return (0.5 * (1.0 + np.tanh(0.5 * log_odds))).astype(np.float32)
+
+
+def teacher_name(model: ParserModel, labels: Sequence[str]) -> str:
+    """Name a parser by its labels and the weights above its token vectors.
+
+    A parser that parses a Doc again is known for the same teacher, from whichever file it was
+    loaded, and one that was trained further for another. The weights are rounded as packages round
+    them (`network.half_precision`), so a parser and its package are the same teacher.
+    """
+    weights = [
+        node.get_param(name)
+        for layer in model.layers
+        if layer is not model.get_ref("tok2vec")
+        for node in layer.walk()
+        for name in node.param_names
+        if node.has_param(name)
+    ]
+    digest = hashlib.blake2b(repr(tuple(labels)).encode("utf8"), digest_size=8)
+    for array in to_host(model.ops.xp, weights):
+        digest.update(_rounded(array).tobytes())
+    return digest.hexdigest()
+
+
+def _rounded(weights: NDArray) -> NDArray:
+    # Packages have no weights that overflow; here they are as good as any.
+    with np.errstate(over="ignore"):
+        return weights.astype(np.float16) if weights.dtype == np.float32 else weights
+
+
+# --- alternatives ------------------------------------------------------------------------------
+
+
+def _find_alternatives(batch: ScoredBatch) -> list[Alternatives]:
+    settings, names = batch.context.settings, batch.context.labels
+    make: Any = labelled_maker(settings.alternatives) or settings.alternatives
+    is_labelled = make is not settings.alternatives
+    # Makers of the user's own need not accept `projective` unless it matters.
+    kind = {"projective": True} if settings.projective else {}
+    weights = batch.in_order(batch.log_weights)
+    rows = batch.in_order([bucket.rows for bucket in batch.buckets])
+    found = []
+    for own, sentence, own_rows in zip(weights, batch.sentences, rows, strict=True):
+        m = len(sentence.words) + 1
+        given: list[Any] = [own[:m, :m], sentence.texts()]
+        if is_labelled:
+            given.append(_label_scorer(batch, own_rows))
+        found.append(make(*given, **kind))
+    if not is_labelled:
+        return _label_alternatives(batch, found)
+    return [Alternatives(own.heads[:, 1:], own.labels[:, 1:], own.scores, names) for own in found]
+
+
+def _label_scorer(batch: ScoredBatch, rows: NDArray[np.int64]) -> Callable[..., Any]:
+    """Make the function that finds log probabilities of labels in a sentence with these rows."""
+    return lambda deps, heads: batch.label_log_probs(rows[deps], rows[heads])
+
+
+def _label_alternatives(batch: ScoredBatch, alternatives: Sequence[Trees]) -> list[Alternatives]:
+    """Label the alternatives of each sentence; an arc that several trees have is scored once."""
+    n_rows, roots = batch.scores.layout.n_rows, batch.scores.layout.roots
+    arcs = []
+    for root, (trees, _) in zip(roots.tolist(), alternatives, strict=True):
+        heads = trees[:, 1:].astype(np.int64)
+        deps = np.arange(1, trees.shape[1]) + root
+        arcs.append(np.where(heads == ROOT, MISSING, deps * n_rows + heads + root))
+    flat = np.concatenate([own.ravel() for own in arcs])
+    unique, numbers = np.unique(flat, return_inverse=True)
+    labels = np.full(len(unique), ROOT_LABEL, dtype=np.int32)
+    between_words = unique != MISSING
+    deps, heads = np.divmod(unique[between_words], n_rows)
+    labels[between_words], _ = find_best_labels(batch.labeller, batch.scores, deps, heads)
+    parts = np.split(labels[numbers], np.cumsum([own.size for own in arcs])[:-1])
+    return [
+        Alternatives(trees[:, 1:], part.reshape(own.shape), log_probs, batch.context.labels)
+        for (trees, log_probs), own, part in zip(alternatives, arcs, parts, strict=True)
+    ]
