@@ -14,7 +14,6 @@ pa = pytest.importorskip("pyarrow", reason="needs pyarrow: the extra [arrow]")
 from spacy_rootmind.bulk import ArrowParser
 from spacy_rootmind.bulk.pieces import cut_record, find_break
 from spacy_rootmind.bulk.schema import DOCUMENTS, ERROR_KINDS, METADATA_KEY, SENTENCES
-from spacy_rootmind.bulk.to_rows import sentence_rows
 from spacy_rootmind.formats.conllu import read_conllu
 from spacy_rootmind.formats.jsonl import json_record
 from spacy_rootmind.formats.lines import Line
@@ -289,14 +288,3 @@ def test_error_names_the_extra_without_pyarrow():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert "its extra [arrow]" in printed.stdout
-
-
-def test_empty_morphology_is_an_empty_string():
-    doc = Doc(
-        spacy.blank("xx").vocab,
-        words=["cats", "!"],
-        morphs=["Number=Plur", ""],
-        heads=[0, 0],
-        deps=["ROOT", "punct"],
-    )
-    assert [row["morphs"] for row in sentence_rows(doc, 0)] == [["Number=Plur", ""]]

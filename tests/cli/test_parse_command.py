@@ -364,11 +364,8 @@ LONG = "x" * 300
         (f"init-config {LONG}.cfg", 1, "x.cfg"),
         # Options without effect on the files, before the pipeline is loaded.
         (NO_EFFECT + "a.conllu -p", 1, "Cannot use --paragraphs with files of conllu"),
-        (NO_EFFECT + "a.jsonl -p", 1, "Cannot use --paragraphs with files of jsonl"),
         (NO_EFFECT + "a.txt -p -f conllu", 1, "--paragraphs with files of conllu"),
-        (NO_EFFECT + "a.conllu --max-word-length 9", 1, "--max-word-length with f"),
         (NO_EFFECT + "a.txt --replace-tags", 1, "Cannot use --replace-tags with files"),
-        (NO_EFFECT + "a.txt --keep-heads", 1, "Cannot use --keep-heads with files of"),
         (NO_EFFECT + "a.jsonl --sentences lines", 1, "Cannot use --sentences with f"),
         (NO_EFFECT + "a.md --sentences lines", 1, "Cannot load model"),
         (NO_EFFECT + "a.txt --sentences words", 2, "'words' is not one of lines"),

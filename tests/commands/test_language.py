@@ -133,6 +133,27 @@ def test_labels_outlive_memory_zones(plain):
     assert parses_of(nlp) == parses_of(source)
 
 
+def test_two_parsers_in_one_pipeline(corpora):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("root_mst", name="first", config={"model": SMALL_MODEL})
+    other = {"model": {**SMALL_MODEL, "arc_width": 24}, "objective": "perceptron"}
+    nlp.add_pipe("root_mst", name="second", config=other)
+    examples = gold_examples(read_docs(corpora / "train.spacy", nlp.vocab)[:20], nlp)
+    optimizer = nlp.initialize(lambda: examples)
+    for _ in range(5):
+        losses = nlp.update(examples, sgd=optimizer)
+    assert set(losses) == {"first", "second"}
+    alone = {}
+    for name in losses:
+        with nlp.select_pipes(enable=name):
+            alone[name] = parses_of(nlp)
+    assert alone["first"] != alone["second"]
+    # The later one has the last word, on the sentences that the first has set.
+    doc = nlp.get_pipe("first")(nlp.make_doc(TEXTS[0]))
+    assert arcs_of(doc) == alone["first"][0]
+    assert arcs_of(nlp.get_pipe("second")(doc)) == arcs_of(nlp(TEXTS[0]))
+
+
 # --- what a pipeline says of itself -------------------------------------------------------------
 
 

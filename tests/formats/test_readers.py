@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import spacy
-from damage import damaged
 
 from spacy_rootmind.formats import lines as inputs_module
 from spacy_rootmind.formats.conllu import read_conllu
@@ -338,6 +337,30 @@ def as_words(record, nlp):
         return [token.text for token in record.make_doc(nlp)]
     except (ValueError, UnicodeEncodeError):
         return None
+
+
+def damaged(rng, blocks, share):
+    """Change, drop or insert bytes in some blocks; returns data and the untouched blocks."""
+    parts, whole = [], []
+    for block in blocks:
+        if rng.random() >= share:
+            parts.append(block)
+            whole.append(block)
+            continue
+        changed = bytearray(block)
+        for _ in range(rng.choice([1, 1, 2, 20])):
+            place = rng.randrange(len(changed))
+            # Line ends would make blocks of one, or one of two.
+            new = rng.choice([b for b in range(256) if b not in b"\n\r"])
+            how = rng.randrange(3)
+            if how == 0 and changed[place] != 10:
+                changed[place] = new
+            elif how == 1 and changed[place] != 10 and len(changed) > 1:
+                del changed[place]
+            else:
+                changed.insert(place, new)
+        parts.append(bytes(changed))
+    return parts, whole
 
 
 @pytest.mark.parametrize("seed", range(20))
