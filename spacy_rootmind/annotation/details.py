@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_rootmind.annotation.record_schema import LARGEST, NAMES, NUMBER, TEXT, Column
+from spacy_rootmind.annotation import record_schema as schema
 from spacy_rootmind.annotation.sentences import SPACE_LABEL, attach_spaces
 from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
 
@@ -35,9 +35,9 @@ class Confidence:
         Entropy of the distribution over all trees of the sentence, in nats.
     """
 
-    head_probs: Annotated[NDArray[np.float32], Column.probs("tokens")]
-    log_prob: Annotated[float, NUMBER]
-    entropy: Annotated[float, NUMBER]
+    head_probs: Annotated[NDArray[np.float32], schema.probs("tokens")]
+    log_prob: Annotated[float, schema.number]
+    entropy: Annotated[float, schema.number]
 
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "Confidence":
         """Convert to tokens; `words` are the places of the words among them."""
@@ -58,9 +58,9 @@ class LabelConfidence:
     label_names : tuple of str
     """
 
-    labels: Annotated[NDArray[np.int32], Column.indices("tokens", of="labels")]
-    arc_probs: Annotated[NDArray[np.float32], Column.probs("tokens")]
-    label_names: Annotated[tuple[str, ...], NAMES]
+    labels: Annotated[NDArray[np.int32], schema.indices("tokens", of="labels")]
+    arc_probs: Annotated[NDArray[np.float32], schema.probs("tokens")]
+    label_names: Annotated[tuple[str, ...], schema.names]
 
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "LabelConfidence":
         """Convert to tokens; `words` are the places of the words among them."""
@@ -81,7 +81,7 @@ class StartConfidence:
         constraints and the joining of sentences decide. NaN where it was not predicted.
     """
 
-    probs: Annotated[NDArray[np.float32], Column.probs("tokens", has_gaps=True)]
+    probs: Annotated[NDArray[np.float32], schema.probs("tokens", gaps=True)]
 
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "StartConfidence":
         """Convert to tokens; `words` are the places of the words among them."""
@@ -103,7 +103,7 @@ class GuidelineStatus:
         NOT_PROVEN or BROKEN.
     """
 
-    status: Annotated[str, TEXT]
+    status: Annotated[str, schema.text]
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,11 +120,11 @@ class ArcTable:
     label_names : tuple of str
     """
 
-    dependents: Annotated[NDArray[np.int32], Column.indices("arcs", of="tokens")]
-    heads: Annotated[NDArray[np.int32], Column.indices("arcs", of="tokens")]
-    labels: Annotated[NDArray[np.int32], Column.indices("arcs", of="labels")]
-    probs: Annotated[NDArray[np.float64], Column.probs("arcs")]
-    label_names: Annotated[tuple[str, ...], NAMES]
+    dependents: Annotated[NDArray[np.int32], schema.indices("arcs", of="tokens")]
+    heads: Annotated[NDArray[np.int32], schema.indices("arcs", of="tokens")]
+    labels: Annotated[NDArray[np.int32], schema.indices("arcs", of="labels")]
+    probs: Annotated[NDArray[np.float64], schema.probs("arcs")]
+    label_names: Annotated[tuple[str, ...], schema.names]
 
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "ArcTable":
         """Convert to tokens; `words` are the places of the words among them."""
@@ -146,10 +146,10 @@ class Alternatives:
     label_names : tuple of str
     """
 
-    heads: Annotated[NDArray[np.int32], Column.indices("parses", "tokens", of="tokens")]
-    labels: Annotated[NDArray[np.int32], Column.indices("parses", "tokens", of="labels")]
-    log_probs: Annotated[NDArray[np.float64], Column(("parses",))]
-    label_names: Annotated[tuple[str, ...], NAMES]
+    heads: Annotated[NDArray[np.int32], schema.indices("parses", "tokens", of="tokens")]
+    labels: Annotated[NDArray[np.int32], schema.indices("parses", "tokens", of="labels")]
+    log_probs: Annotated[NDArray[np.float64], schema.floats("parses")]
+    label_names: Annotated[tuple[str, ...], schema.names]
 
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "Alternatives":
         """Convert to tokens; `words` are the places of the words among them."""
@@ -191,17 +191,19 @@ class StoredDistribution:
         Which parser this is the distribution of: `pipeline.details.teacher_name`.
     """
 
-    dependents: Annotated[NDArray[np.int32], Column.indices("arcs", of="tokens")]
-    heads: Annotated[NDArray[np.int32], Column.indices("arcs", of="tokens")]
-    log_weights: Annotated[NDArray[np.float32], Column(("arcs",), low=-LARGEST, high=LARGEST)]
-    label_arcs: Annotated[NDArray[np.int32], Column.indices("entries", of="arcs")]
-    labels: Annotated[NDArray[np.int32], Column.indices("entries", of="labels")]
-    label_probs: Annotated[NDArray[np.float32], Column.probs("entries")]
-    label_names: Annotated[tuple[str, ...], NAMES]
-    start_probs: Annotated[NDArray[np.float32] | None, Column.probs("tokens", is_optional=True)] = (
+    dependents: Annotated[NDArray[np.int32], schema.indices("arcs", of="tokens")]
+    heads: Annotated[NDArray[np.int32], schema.indices("arcs", of="tokens")]
+    log_weights: Annotated[
+        NDArray[np.float32], schema.floats("arcs", low=-schema.LARGEST, high=schema.LARGEST)
+    ]
+    label_arcs: Annotated[NDArray[np.int32], schema.indices("entries", of="arcs")]
+    labels: Annotated[NDArray[np.int32], schema.indices("entries", of="labels")]
+    label_probs: Annotated[NDArray[np.float32], schema.probs("entries")]
+    label_names: Annotated[tuple[str, ...], schema.names]
+    start_probs: Annotated[NDArray[np.float32] | None, schema.optional(schema.probs("tokens"))] = (
         None
     )
-    teacher: Annotated[str, TEXT] = ""
+    teacher: Annotated[str, schema.text] = ""
 
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "StoredDistribution":
         """Convert to tokens; `words` are the places of the words among them."""

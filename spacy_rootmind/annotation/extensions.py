@@ -18,6 +18,7 @@ All raise a ValueError if the details of the sentence have another format or are
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,7 @@ class Arc:
 
 warn_of_outdated = WarnOnce(
     "Parse details are None where they no longer hold: %s. Call "
-    "`spacy_rootmind.annotation.extensions.check_details` to raise an error instead."
+    "`spacy_rootmind.check_details` to raise an error instead."
 )
 
 
@@ -108,16 +109,13 @@ def check_details(item: Doc | Span) -> None:
         If tokens, sentences, heads or labels were changed after they were parsed, or if the details
         have another format or are damaged. The message says which sentence or token.
     """
-    sentences = [item] if isinstance(item, Span) else item.sents if _has_any(item) else ()
+    has_any = any(map(is_record_key, item.doc.user_data))
+    sentences = [item] if isinstance(item, Span) else item.sents if has_any else ()
     for sentence in sentences:
         details = read_record(sentence)
         if details is not None and details.confidence is not None:
             _refuse_other_heads(details, sentence)
             _refuse_other_labels(details, sentence)
-
-
-def _has_any(doc: Doc) -> bool:
-    return any(map(is_record_key, doc.user_data))
 
 
 def is_outdated(sentence: Span) -> bool:
@@ -130,8 +128,7 @@ def is_outdated(sentence: Span) -> bool:
 
 
 def _refuse_other_heads(details: ParseDetails, sentence: Span) -> None:
-    """Refuse a sentence with other heads than those that its confidence is about."""
-    for place in np.flatnonzero(~_has_parsed_head(details, sentence)).tolist():
+    for place in np.flatnonzero(_heads(sentence) != details.tree).tolist():
         token, parsed = sentence[place], sentence[int(details.tree[place])]
         raise OutdatedDetailsError(
             f"the head of {token.text!r} was changed after it was parsed, and the probability "
@@ -142,7 +139,6 @@ def _refuse_other_heads(details: ParseDetails, sentence: Span) -> None:
 
 
 def _refuse_other_labels(details: ParseDetails, sentence: Span) -> None:
-    """Refuse a sentence with other labels than those whose probability is stored."""
     for token, parsed in zip(sentence, details.labels or (), strict=False):
         if token.dep_ != parsed:
             raise OutdatedDetailsError(
@@ -152,12 +148,11 @@ def _refuse_other_labels(details: ParseDetails, sentence: Span) -> None:
             )
 
 
-def _has_parsed_head(details: ParseDetails, sentence: Span) -> NDArray[np.bool_]:
-    """Tell which tokens still have the head that they were parsed with."""
-    return np.array([token.head.i - sentence.start for token in sentence]) == details.tree
+def _heads(sentence: Span) -> NDArray[np.int64]:
+    return np.array([token.head.i - sentence.start for token in sentence])
 
 
-def read_if_current(sentence: Span) -> ParseDetails | None:
+def _read_sentence(sentence: Span) -> ParseDetails | None:
     """Read a sentence's details; None, with a warning, if they no longer fit."""
     try:
         return read_record(sentence)
@@ -166,16 +161,16 @@ def read_if_current(sentence: Span) -> ParseDetails | None:
         return None
 
 
-def _read_token(token: Token) -> tuple[ParseDetails, int] | None:
-    """Read the details of a token's sentence, and its place there, as `read_if_current`."""
+def _read_token(token: Token) -> tuple[ParseDetails, int] | tuple[None, int]:
+    """Read the details of a token's sentence, and its place there, as `_read_sentence`."""
     try:
-        return read_token_record(token)
+        return read_token_record(token) or (None, 0)
     except OutdatedDetailsError as error:
         warn_of_outdated(error)
-        return None
+        return None, 0
 
 
-# --- confidence --------------------------------------------------------------------------------
+# --- of a token ----------------------------------------------------------------------------------
 
 
 def get_head_prob(token: Token) -> float | None:
@@ -184,13 +179,11 @@ def get_head_prob(token: Token) -> float | None:
     None without confidence, if the token's sentence has other tokens or boundaries than were
     parsed, or the token another head.
     """
-    found = _read_token(token)
-    return None if found is None else read_head_prob(token, *found)
+    return _head_prob(token, *_read_token(token))
 
 
-def read_head_prob(token: Token, details: ParseDetails, place: int) -> float | None:
-    """Read the probability of the head of the token at a place of its sentence."""
-    if details.head_probs is None or not _keeps_head(token, details, place):
+def _head_prob(token: Token, details: ParseDetails | None, place: int) -> float | None:
+    if details is None or details.head_probs is None or not _keeps_head(token, details, place):
         return None
     return details.head_probs[place]
 
@@ -205,13 +198,11 @@ def get_arc_prob(token: Token) -> float | None:
     None where `get_head_prob` is, if the token has another label than was parsed, and in Docs that
     were read from Parquet.
     """
-    found = _read_token(token)
-    return None if found is None else read_arc_prob(token, *found)
+    return _arc_prob(token, *_read_token(token))
 
 
-def read_arc_prob(token: Token, details: ParseDetails, place: int) -> float | None:
-    """Read the probability of the head and label of the token at a place of its sentence."""
-    if details.arc_probs is None or details.labels is None:
+def _arc_prob(token: Token, details: ParseDetails | None, place: int) -> float | None:
+    if details is None or details.arc_probs is None or details.labels is None:
         return None
     if not _keeps_head(token, details, place):
         return None
@@ -229,33 +220,6 @@ def _keeps_head(token: Token, details: ParseDetails, place: int) -> bool:
     return False
 
 
-def get_log_prob(span: Span) -> float | None:
-    """Read the log probability of the sentence's tree, in nats.
-
-    None without confidence, or if the sentence has other tokens or heads than were parsed.
-    """
-    details = read_if_current(span)
-    if details is None or details.confidence is None:
-        return None
-    try:
-        _refuse_other_heads(details, span)
-    except OutdatedDetailsError as error:
-        warn_of_outdated(error)
-        return None
-    return float(details.confidence.log_prob)
-
-
-def get_entropy(span: Span) -> float | None:
-    """Read the entropy of the distribution over the sentence's trees, in nats.
-
-    None without confidence, or if the sentence has other tokens than were parsed.
-    """
-    details = read_if_current(span)
-    if details is None or details.confidence is None:
-        return None
-    return float(details.confidence.entropy)
-
-
 def get_sent_start_prob(token: Token) -> float | None:
     """Read the network's probability that the token starts a sentence.
 
@@ -270,71 +234,16 @@ def get_sent_start_prob(token: Token) -> float | None:
     None as well without confidence, or if the token's sentence has other tokens or boundaries than
     were parsed.
     """
-    found = _read_token(token)
-    if found is None:
-        return None
-    details, place = found
-    return None if details.start_probs is None else details.start_probs[place]
-
-
-# --- guidelines --------------------------------------------------------------------------------
-
-
-def get_guideline_status(span: Span) -> str | None:
-    """Read whether a sentence's tree breaks the guidelines, or may not be the best that keeps them.
-
-    "not proven" if it keeps them, but the search ended before it was known to be the most probable
-    labelled tree that does; "broken" if it does not keep them, as none was found under the
-    constraints that does. None otherwise, without guidelines too, and if the sentence has other
-    tokens or boundaries than were parsed.
-    """
-    details = read_if_current(span)
-    if details is None or details.guideline_status is None:
-        return None
-    return details.guideline_status.status
-
-
-# --- alternatives and arcs ---------------------------------------------------------------------
-
-
-def get_parses(span: Span) -> list[Parse] | None:
-    """List the alternatives of a sentence in the order they were made.
-
-    None without any, or if the sentence has other tokens than were parsed.
-    """
-    details = read_if_current(span)
-    if details is None or details.alternatives is None:
-        return None
-    found = details.alternatives
-    return [
-        Parse(heads, [found.label_names[i] for i in labels.tolist()], log_prob, span)
-        for heads, labels, log_prob in zip(
-            found.heads, found.labels, found.log_probs.tolist(), strict=True
-        )
-    ]
-
-
-def get_arcs(span: Span) -> list[Arc] | None:
-    """List the probable arcs of a sentence, word by word and the most probable first.
-
-    None without any, or if the sentence has other tokens than were parsed.
-    """
-    details = read_if_current(span)
-    if details is None or details.arcs is None:
-        return None
-    return _make_arcs(list(span), details.arcs, slice(None))
+    details, place = _read_token(token)
+    return None if details is None or details.start_probs is None else details.start_probs[place]
 
 
 def get_token_arcs(token: Token) -> list[Arc] | None:
-    """List the probable arcs to a token, the most probable first.
-
-    None without any, or if the token's sentence has other tokens than were parsed.
-    """
-    found = _read_token(token)
-    if found is None or found[0].arcs is None:
+    """List the probable arcs to a token, the most probable first; None as `token._.head_prob`."""
+    details, place = _read_token(token)
+    if details is None or details.arcs is None:
         return None
-    arcs, place = found[0].arcs, found[1]
-    return _make_arcs(list(token.sent), arcs, arcs.dependents == place)
+    return _make_arcs(list(token.sent), details.arcs, details.arcs.dependents == place)
 
 
 def _make_arcs(
@@ -350,20 +259,130 @@ def _make_arcs(
     ]
 
 
+# --- of a sentence -------------------------------------------------------------------------------
+
+
+@dataclass
+class SentenceDetails:
+    """Parse details of a sentence that still hold; None for the others.
+
+    Attributes
+    ----------
+    span : Span
+    tokens : sequence of Token
+        Those of the sentence whose probabilities are listed.
+    details : ParseDetails or None
+        None without any, or if the sentence has other tokens or boundaries than were parsed.
+    """
+
+    span: Span
+    tokens: Sequence[Token] = ()
+    details: ParseDetails | None = None
+
+    @classmethod
+    def read(cls, span: Span, tokens: Sequence[Token] = ()) -> "SentenceDetails":
+        """Read what still holds; a ValueError if it has another format or is damaged."""
+        return cls(span, tokens, _read_sentence(span))
+
+    def _part(self, name: str) -> Any:
+        return None if self.details is None else getattr(self.details, name)
+
+    def _of_tokens(self, part: str, read: Callable) -> list[float | None] | None:
+        if self._part(part) is None:
+            return None
+        return [read(token, self.details, token.i - self.span.start) for token in self.tokens]
+
+    @cached_property
+    def head_probs(self) -> list[float | None] | None:
+        """`token._.head_prob` of each token; None without confidence."""
+        return self._of_tokens("confidence", _head_prob)
+
+    @cached_property
+    def arc_probs(self) -> list[float | None] | None:
+        """`token._.arc_prob` of each token; None without confidence."""
+        return self._of_tokens("label_confidence", _arc_prob)
+
+    def arc_numbers(self, form: Callable[[float], str]) -> list[str]:
+        """Format the probability of each token's head and label together, or else that of its head.
+
+        Nothing is known of a label that was changed, and Parquet has probabilities of heads alone.
+        """
+        unknown = [None] * len(self.tokens)
+        pairs = zip(self.head_probs or unknown, self.arc_probs or unknown, strict=True)
+        return [
+            form(arc) if arc is not None else "" if head is None else f"{form(head)} (head)"
+            for head, arc in pairs
+        ]
+
+    @cached_property
+    def log_prob(self) -> float | None:
+        """Log probability of the sentence's tree, in nats; None with other heads."""
+        if self.details is None or self.details.confidence is None:
+            return None
+        try:
+            _refuse_other_heads(self.details, self.span)
+        except OutdatedDetailsError as error:
+            warn_of_outdated(error)
+            return None
+        return float(self.details.confidence.log_prob)
+
+    @property
+    def entropy(self) -> float | None:
+        """Entropy of the distribution over the sentence's trees, in nats."""
+        confidence = self._part("confidence")
+        return None if confidence is None else float(confidence.entropy)
+
+    @property
+    def guideline_status(self) -> str | None:
+        """Whether the tree breaks the guidelines, or may not be the best that keeps them.
+
+        "not proven" if it keeps them, but the search ended before it was known to be the most
+        probable labelled tree that does; "broken" if it does not keep them, as none was found under
+        the constraints that does. None otherwise, and without guidelines.
+        """
+        found = self._part("guideline_status")
+        return None if found is None else found.status
+
+    @cached_property
+    def parses(self) -> list[Parse] | None:
+        """The alternatives in the order they were made."""
+        if (found := self._part("alternatives")) is None:
+            return None
+        columns = found.heads, found.labels, found.log_probs.tolist()
+        return [
+            Parse(heads, [found.label_names[i] for i in labels.tolist()], log_prob, self.span)
+            for heads, labels, log_prob in zip(*columns, strict=True)
+        ]
+
+    @cached_property
+    def arcs(self) -> list[Arc] | None:
+        """The probable arcs, word by word and the most probable first."""
+        found = self._part("arcs")
+        return None if found is None else _make_arcs(list(self.span), found, slice(None))
+
+
+@dataclass(frozen=True)
+class OfSentence:
+    """Reads an attribute of a sentence, a property of `SentenceDetails`."""
+
+    name: str
+
+    def __call__(self, span: Span) -> Any:
+        """Read it, of a span that is a sentence."""
+        return getattr(SentenceDetails.read(span), self.name)
+
+
+get_guideline_status = OfSentence("guideline_status")
+
+
 # --- registration ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Getter:
-    """Reads an attribute, and warns once where it is None for want of a setting.
+    """Reads an attribute, and warns once where it is None for want of the setting that adds `part`.
 
-    Attributes
-    ----------
-    read : callable
-    part : str
-        What the setting adds to the records of a Doc.
-    warn : WarnOnce
-        Tells which setting that is.
+    `part` is what the setting adds to the records of a Doc.
     """
 
     read: Callable[[Any], Any]
@@ -402,10 +421,10 @@ ATTRIBUTES: tuple[Attribute, ...] = (
     _found_by_setting(Token, "head_prob", get_head_prob, "confidence"),
     _found_by_setting(Token, "arc_prob", get_arc_prob, "confidence"),
     _found_by_setting(Token, "sent_start_prob", get_sent_start_prob, "confidence"),
-    _found_by_setting(Span, "parse_log_prob", get_log_prob, "confidence"),
-    _found_by_setting(Span, "parse_entropy", get_entropy, "confidence"),
-    _found_by_setting(Span, "parses", get_parses, "alternatives"),
-    _found_by_setting(Span, "arcs", get_arcs, "arcs"),
+    _found_by_setting(Span, "parse_log_prob", OfSentence("log_prob"), "confidence"),
+    _found_by_setting(Span, "parse_entropy", OfSentence("entropy"), "confidence"),
+    _found_by_setting(Span, "parses", OfSentence("parses"), "alternatives"),
+    _found_by_setting(Span, "arcs", OfSentence("arcs"), "arcs"),
     _found_by_setting(Token, "arcs", get_token_arcs, "arcs"),
     # None without the setting as well as where there is nothing to say.
     (Span, "guideline_status", get_guideline_status),

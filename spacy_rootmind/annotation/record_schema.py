@@ -1,11 +1,10 @@
-"""The schema of a packed record of parse details, and the check of one.
+"""What a packed record of parse details has to look like.
 
-A Doc may come from anyone, and `doc.user_data` takes anything. `records` calls the check whenever
-it reads a record, so that nothing behind it meets other types, shapes or values.
+A Doc may come from anyone, and `doc.user_data` takes anything. `records` checks each record that it
+reads, so that nothing behind it meets other types, shapes or values.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, get_type_hints
 
@@ -17,131 +16,98 @@ FORMAT = 2
 
 # Rounding can bring a probability above 1.
 MAX_PROB = 1.001
+LARGEST = float(np.finfo(np.float32).max)
 
 
 class UnreadableDetailsError(ValueError):
     """Parse details of another format, or damaged ones."""
 
 
-@dataclass(frozen=True)
-class Column:
-    """An array of a record.
+# --- checks of a field -------------------------------------------------------------------------
 
-    Attributes
-    ----------
-    shape : tuple of str
-        Names of its sizes: "tokens", "labels", or any other name, which then stands for the same
-        size throughout a part of the record.
-    below : str or None
-        For integers, the name of the size that all must be below, from 0; None for floats.
-    low, high : float
-        Least and greatest float.
-    is_optional : bool
-        Whether it may be None.
-    has_gaps : bool
-        Whether floats may be NaN, where there is no number.
-    """
+Check = Callable[[Any, dict[str, int]], bool]
+"""Checks a field, given the sizes that are known so far; learns those that are not.
 
-    shape: tuple[str, ...]
-    below: str | None = None
-    low: float = -np.inf
-    high: float = np.inf
-    is_optional: bool = False
-    has_gaps: bool = False
+The sizes of a part of a record are "tokens", "labels", and others that only this part has.
+"""
 
-    @classmethod
-    def indices(cls, *shape: str, of: str) -> "Column":
-        """Describe integers from 0, below the size `of`."""
-        return cls(shape, below=of)
 
-    @classmethod
-    def probs(cls, size: str, *, is_optional: bool = False, has_gaps: bool = False) -> "Column":
-        """Describe probabilities."""
-        return cls((size,), low=0.0, high=MAX_PROB, is_optional=is_optional, has_gaps=has_gaps)
+def indices(*shape: str, of: str) -> Check:
+    """Check an array of integers from 0, below the size `of`."""
 
-    def fits(self, value: Any, sizes: dict[str, int]) -> bool:
-        """Check an array, and learn the sizes that are not known yet."""
-        if value is None:
-            return self.is_optional
-        kinds = "f" if self.below is None else "iu"
-        is_array = isinstance(value, np.ndarray) and value.dtype.kind in kinds
-        if not is_array or value.ndim != len(self.shape):
+    def check(value: Any, sizes: dict[str, int]) -> bool:
+        if not _has_shape(value, "iu", shape, sizes):
             return False
-        pairs = zip(self.shape, value.shape, strict=True)
-        if any(sizes.setdefault(axis, size) != size for axis, size in pairs):
+        return not value.size or bool(value.min() >= 0 and value.max() < sizes[of])
+
+    return check
+
+
+def floats(*shape: str, low: float = -np.inf, high: float = np.inf, gaps: bool = False) -> Check:
+    """Check an array of floats in a range; NaN is one of them if there may be `gaps`."""
+
+    def check(value: Any, sizes: dict[str, int]) -> bool:
+        if not _has_shape(value, "f", shape, sizes):
             return False
-        if self.has_gaps:
-            value = value[~np.isnan(value)]
-        if not value.size:
-            return True
-        low, high = value.min(), value.max()
-        if self.below is not None:
-            return bool(low >= 0 and high < sizes[self.below])
+        numbers = value[~np.isnan(value)] if gaps else value
         # Comparisons with NaN are false.
-        return bool(self.low <= low and high <= self.high)
+        return not numbers.size or bool(low <= numbers.min() and numbers.max() <= high)
+
+    return check
 
 
-@dataclass(frozen=True)
-class Value:
-    """A value of a record that is no array."""
-
-    is_sound: Callable[[Any], bool]
-
-    def fits(self, value: Any, sizes: dict[str, int]) -> bool:
-        """Check a value."""
-        return self.is_sound(value)
+def probs(size: str, *, gaps: bool = False) -> Check:
+    """Check an array of probabilities."""
+    return floats(size, low=0.0, high=MAX_PROB, gaps=gaps)
 
 
-@dataclass(frozen=True)
-class Names(Value):
-    """The names of labels, a list; a tuple after spaCy has read it from bytes."""
-
-    def fits(self, value: Any, sizes: dict[str, int]) -> bool:
-        """Check names, and learn how many labels there are."""
-        if not self.is_sound(value):
-            return False
-        sizes["labels"] = len(value)
-        return True
+def optional(check: Check) -> Check:
+    """Check a field that may be None."""
+    return lambda value, sizes: value is None or check(value, sizes)
 
 
-def _are_names(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
+def _has_shape(value: Any, kinds: str, shape: tuple[str, ...], sizes: dict[str, int]) -> bool:
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in kinds:
+        return False
+    pairs = zip(shape, value.shape, strict=False)
+    return value.ndim == len(shape) and all(
+        sizes.setdefault(axis, size) == size for axis, size in pairs
+    )
 
 
-def _is_number(value: Any) -> bool:
+def number(value: Any, sizes: dict[str, int]) -> bool:
+    """Check a float that is a number."""
     return isinstance(value, float | np.floating) and not np.isnan(value)
 
 
-NAMES = Names(_are_names)
-NUMBER = Value(_is_number)
-TEXT = Value(lambda value: isinstance(value, str))
-LARGEST = float(np.finfo(np.float32).max)
+def text(value: Any, sizes: dict[str, int]) -> bool:
+    """Check a string."""
+    return isinstance(value, str)
+
+
+def names(value: Any, sizes: dict[str, int]) -> bool:
+    """Check the names of labels: a list, or a tuple after spaCy has read it from bytes."""
+    if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
+        return False
+    sizes["labels"] = len(value)
+    return True
+
+
+# --- records -----------------------------------------------------------------------------------
 
 
 @cache
-def schema_of(kind: type) -> dict[str, Column | Value]:
-    """List what the fields of a dataclass have to look like, from their types; names first."""
+def schema_of(kind: type) -> dict[str, Check]:
+    """List the checks of the fields of a dataclass, from their types; names first."""
     hints = get_type_hints(kind, include_extras=True)
     checks = {name: hint.__metadata__[0] for name, hint in hints.items()}
-    return dict(sorted(checks.items(), key=lambda item: item[1] is not NAMES))
+    return dict(sorted(checks.items(), key=lambda item: item[1] is not names))
 
 
 def check_record(packed: Any, sentence: Span, kinds: Mapping[str, type], several: str) -> None:
-    """Check the packed record of a sentence.
+    """Check the packed record of a sentence; UnreadableDetailsError says which part is wrong.
 
-    Parameters
-    ----------
-    packed
-    sentence
-    kinds : mapping of str to type
-        The parts that a record may have, and their dataclasses.
-    several : str
-        The part that is a list.
-
-    Raises
-    ------
-    UnreadableDetailsError
-        If it has another format, or anything in it is not as described.
+    `kinds` are the parts that a record may have, as dataclasses; that called `several` is a list.
     """
     found = packed.get("format") if isinstance(packed, dict) else None
     if type(found) is not int or found != FORMAT:
@@ -163,12 +129,13 @@ def _find_damage(packed: dict[Any, Any], kinds: Mapping[str, type], several: str
     needed = {"format", "tree", "extents"}
     if not (packed.keys() >= needed and packed.keys() <= {*needed, *kinds}):
         return "the names of its parts"
-    extents, characters = packed["extents"], {"characters": np.iinfo(np.int32).max, "ends": 2}
-    is_sound = Column.indices("tokens", "ends", of="characters").fits(extents, characters)
+    extents = packed["extents"]
+    limits = {"characters": np.iinfo(np.int32).max, "ends": 2}
+    is_sound = indices("tokens", "ends", of="characters")(extents, limits)
     if not is_sound or (np.diff(extents.ravel()) < 0).any():
         return "extents"
     sizes = {"tokens": len(extents)}
-    if not Column.indices("tokens", of="tokens").fits(packed["tree"], sizes):
+    if not indices("tokens", of="tokens")(packed["tree"], sizes):
         return "tree"
     for name in [name for name in kinds if name in packed]:
         parts = packed[name] if name == several else [packed[name]]
@@ -183,13 +150,13 @@ def _is_sound(part: Any, kind: type, sizes: dict[str, int]) -> bool:
     schema = schema_of(kind)
     if not isinstance(part, Mapping) or part.keys() != schema.keys():
         return False
-    if not all(check.fits(part[name], sizes) for name, check in schema.items()):
+    if not all(check(part[name], sizes) for name, check in schema.items()):
         return False
     return "label_arcs" not in schema or _are_sound_labels(part)
 
 
 def _are_sound_labels(part: Mapping[str, Any]) -> bool:
     """Check that arcs with labels have a probability for one of them, and are not from ROOT."""
-    arcs, probs = part["label_arcs"], part["label_probs"]
-    has_prob = np.bincount(arcs.astype(np.int64), probs)[arcs] > 0
+    arcs, label_probs = part["label_arcs"], part["label_probs"]
+    has_prob = np.bincount(arcs.astype(np.int64), label_probs)[arcs] > 0
     return bool((has_prob & (part["dependents"][arcs] != part["heads"][arcs])).all())

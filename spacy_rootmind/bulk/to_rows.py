@@ -9,9 +9,9 @@ import pyarrow as pa
 from spacy.attrs import HEAD, SPACY
 from spacy.tokens import Doc, Span
 
+from spacy_rootmind.annotation.extensions import SentenceDetails
 from spacy_rootmind.annotation.records import has_records
 from spacy_rootmind.bulk.schema import DOCUMENTS, SENTENCE_FIELDS, SENTENCES
-from spacy_rootmind.formats.parse_details import sentence_details
 
 Row = dict[str, Any]
 # Annotation of tokens that the pipeline may set: the column, and spaCy's name.
@@ -66,7 +66,7 @@ def _names(doc: Doc, attribute: str) -> list[str]:
 
 def _add_details(row: Row, sentence: Span) -> None:
     """Add probabilities, arcs and alternatives that still hold."""
-    details = sentence_details(sentence, list(sentence))
+    details = SentenceDetails.read(sentence, list(sentence))
     row["entropy"], row["log_prob"] = details.entropy, details.log_prob
     # With other heads, the probabilities belong to another tree.
     if details.log_prob is not None:

@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 from spacy.tokens import Doc, Span, Token
 
+from spacy_rootmind.annotation.extensions import SentenceDetails
 from spacy_rootmind.formats.conllu_sentence import (
     DEPREL,
     DEPS,
@@ -45,13 +46,8 @@ from spacy_rootmind.formats.conllu_sentence import (
     surface_text,
     words_and_spaces,
 )
+from spacy_rootmind.formats.jsonl import PROB_DIGITS, rounded
 from spacy_rootmind.formats.lines import Line
-from spacy_rootmind.formats.parse_details import (
-    PROB_DIGITS,
-    SentenceDetails,
-    rounded,
-    sentence_details,
-)
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords, check_unchanged
 from spacy_rootmind.formats.text import blocks
 
@@ -133,7 +129,7 @@ def write_conllu(doc: Doc, record: InputRecord, n_before: int) -> bytes:
         if not own:
             continue
         heads, deps = numbered_tree(sentence, own)
-        details = sentence_details(sentence, own)
+        details = SentenceDetails.read(sentence, own)
         rows = []
         for i, attributes in enumerate(_probabilities(details, own)):
             misc = set_misc(EMPTY, attributes | next(spaces))
@@ -336,7 +332,7 @@ def _write_conllu_sentence(doc: Doc, record: InputRecord, given: Sentence, n_bef
     heads, deps = _joined_tree(doc, record)
     # The probabilities of a sentence in parts belong to several trees.
     is_whole = len(list(doc.sents)) == 1
-    details = sentence_details(doc[:], words) if is_whole else SentenceDetails()
+    details = SentenceDetails.read(doc[:], words) if is_whole else SentenceDetails(doc[:], words)
     probabilities = _probabilities(details, words)
     rows = [list(row) for row in given.rows]
     kept = [] if record.replace_tags else given.given_columns

@@ -23,9 +23,9 @@ from unicodedata import combining, east_asian_width
 
 from spacy.tokens import Doc, Span, Token
 
+from spacy_rootmind.annotation.extensions import SentenceDetails
 from spacy_rootmind.formats.conllu import numbered_arcs, numbered_parses, numbered_tree
 from spacy_rootmind.formats.conllu_sentence import as_column
-from spacy_rootmind.formats.parse_details import SentenceDetails, sentence_details
 from spacy_rootmind.formats.records import InputRecord, check_unchanged
 
 
@@ -165,7 +165,7 @@ def write_tree(doc: Doc, record: InputRecord, n_before: int) -> bytes:
 def _draw_sentence(sentence: Span, words: Sequence[Token]) -> str:
     """Draw a sentence: its text, its tree, the probability of the tree, and alternatives."""
     heads, deps = numbered_tree(sentence, words)
-    details = sentence_details(sentence, words)
+    details = SentenceDetails.read(sentence, words)
     lines = [printable(as_column(sentence.text)), ""]
     lines += _draw_words(words, heads, deps, _probabilities(details, words, heads, deps))
     if details.log_prob is not None:
@@ -204,7 +204,7 @@ def _probabilities(
         if (head, label) != (heads[word - 1], deps[word - 1]):
             shown = f"{_shown(words[head - 1])} " if head else ""
             others[word - 1].append(f"{shown}{label} {percent(prob)}")
-    numbers = details.arc_numbers(len(words), lambda prob: f"{percent(prob):>7}")
+    numbers = details.arc_numbers(lambda prob: f"{percent(prob):>7}")
     return [
         f"{number}  or {', '.join(own)}" if own else number
         for number, own in zip(numbers, others, strict=True)

@@ -15,8 +15,8 @@ from typing import Any
 
 from spacy.tokens import Doc, Span
 
+from spacy_rootmind.annotation.extensions import SentenceDetails
 from spacy_rootmind.formats.lines import Line
-from spacy_rootmind.formats.parse_details import rounded, sentence_details
 from spacy_rootmind.formats.records import (
     Failure,
     InputRecord,
@@ -24,6 +24,9 @@ from spacy_rootmind.formats.records import (
     check_unchanged,
 )
 from spacy_rootmind.formats.text import is_blank
+
+# Decimals of the numbers that are written.
+PROB_DIGITS = 6
 
 # --- reading --------------------------------------------------------------------------------------
 
@@ -213,7 +216,7 @@ def write_jsonl(doc: Doc, record: InputRecord, n_before: int) -> bytes:
 
 def _add_parse(data: dict[str, Any], number: int, sentence: Span) -> None:
     """Add probabilities, probable arcs and alternative parses of a sentence."""
-    details = sentence_details(sentence, list(sentence))
+    details = SentenceDetails.read(sentence, list(sentence))
     for key, value in (("log_prob", details.log_prob), ("entropy", details.entropy)):
         if value is not None:
             data["sents"][number][key] = rounded(value)
@@ -239,3 +242,8 @@ def _add_parse(data: dict[str, Any], number: int, sentence: Span) -> None:
             }
             for parse in details.parses
         ]
+
+
+def rounded(value: float) -> float:
+    """Round to the digits that are written, without a minus sign for zero."""
+    return round(float(value), PROB_DIGITS) + 0.0

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from spacy.tokens import Span
 
+from spacy_rootmind.annotation.extensions import SentenceDetails
 from spacy_rootmind.compat import get_doc_settings
-from spacy_rootmind.formats.parse_details import sentence_details
 from spacy_rootmind.rendering.text import ELLIPSIS, isolate, shorten
 from spacy_rootmind.trees.conventions import MISSING
 
@@ -76,7 +76,7 @@ def draw_sentence(span: Span, options: Mapping[str, Any], max_alternatives: int)
     ValueError
         If a head lies outside the sentence.
     """
-    chosen, details = chosen_tree(span), sentence_details(span, list(span))
+    chosen, details = chosen_tree(span), SentenceDetails.read(span, list(span))
     drawn = [Tree(tuple(parse.heads.tolist()), tuple(parse.deps)) for parse in details.parses or ()]
     n_draws = Counter(drawn)
     log_probs = {
@@ -101,7 +101,7 @@ def draw_sentence(span: Span, options: Mapping[str, Any], max_alternatives: int)
     if len(shown) < len(others):
         parts.append(f"{len(shown)} of {len(others)} alternatives shown")
     caption = "; ".join(parts)
-    arcs = tree_arcs(chosen, chosen, column_of, details.arc_numbers(len(span), "{:.2f}".format))
+    arcs = tree_arcs(chosen, chosen, column_of, details.arc_numbers("{:.2f}".format))
     drawings = [Drawing(caption[:1].upper() + caption[1:], columns, arcs)]
     names = token_names(span)
     for number, tree in enumerate(shown, start=1):

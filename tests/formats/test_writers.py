@@ -15,7 +15,7 @@ from spacy.training.converters import conllu_to_docs
 
 from spacy_rootmind import is_tree
 from spacy_rootmind.annotation.details import BROKEN, GuidelineStatus
-from spacy_rootmind.annotation.extensions import Arc, register_extensions
+from spacy_rootmind.annotation.extensions import Arc, SentenceDetails, register_extensions
 from spacy_rootmind.annotation.records import read_record, store_records
 from spacy_rootmind.formats.conllu import decimals, read_conllu, read_sentences, write_conllu
 from spacy_rootmind.formats.conllu_sentence import (
@@ -35,7 +35,6 @@ from spacy_rootmind.formats.conllu_sentence import Arc as GivenArc
 from spacy_rootmind.formats.drawn_tree import draw_tree, percent, write_tree
 from spacy_rootmind.formats.jsonl import read_jsonl, write_jsonl
 from spacy_rootmind.formats.lines import Inputs, Line
-from spacy_rootmind.formats.parse_details import SentenceDetails
 from spacy_rootmind.formats.records import InputRecord, restore_given_columns
 from spacy_rootmind.formats.registry import read_records
 from spacy_rootmind.parsing.stream import parse_records
@@ -267,8 +266,9 @@ def test_given_sentences_too_long_for_the_parser_are_parsed_in_parts(pipeline):
 def test_labels_do_not_end_an_arc_in_conllu(nlp, monkeypatch):
     doc, record = parse_text(nlp, "She slept")
     labels = ("a|b", "50%, or so", "obl:arg")
-    details = SentenceDetails(arcs=[Arc(doc[0], doc[1], label, 0.25) for label in labels])
-    monkeypatch.setattr("spacy_rootmind.formats.conllu.sentence_details", lambda *args: details)
+    details = SentenceDetails(doc[:], list(doc))
+    details.arcs = [Arc(doc[0], doc[1], label, 0.25) for label in labels]
+    monkeypatch.setattr(SentenceDetails, "read", lambda *args: details)
     [sentence] = sentences_in(write_conllu(doc, record, 0))
     first, second = sentence.words
     assert misc(first)["Arcs"] == ("2:a%7Cb:0.250000,2:50%25%2C or so:0.250000,2:obl:arg:0.250000")
