@@ -215,10 +215,7 @@ class StoredDistribution:
     def over_words(self, words: NDArray[np.int64]) -> "StoredDistribution":
         """Convert from tokens to words, numbered from 1 with ROOT as 0.
 
-        Raises
-        ------
-        ValueError
-            If some arc is not between words.
+        Raises ValueError if some arc is not between words.
         """
         if not (np.isin(self.dependents, words).all() and np.isin(self.heads, words).all()):
             raise ValueError(

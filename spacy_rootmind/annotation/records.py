@@ -82,13 +82,9 @@ def has_part(doc: Doc, part: str) -> bool:
 def read_record(span: Span) -> ParseDetails | None:
     """Read the details of a sentence; None if there are none and `has_records` says no.
 
-    Raises
-    ------
-    OutdatedDetailsError
-        If `has_records` says yes, but there are none of this span, or if the sentence was tokenized
-        again since it was parsed.
-    UnreadableDetailsError
-        If the record has another format or is damaged.
+    Raises OutdatedDetailsError if `has_records` says yes, but there are none of this span, or if
+    the sentence was tokenized again since it was parsed. Raises UnreadableDetailsError if the
+    record has another format or is damaged.
     """
     details = _find_details(span)
     if details is not None and not _has_its_tokens(details, span):

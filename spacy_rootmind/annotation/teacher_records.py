@@ -75,10 +75,7 @@ def find_targets(
     sentences : list of int array
         Scored tokens of each sentence.
 
-    Raises
-    ------
-    ValueError
-        If a distribution cannot be read, or allows no tree.
+    Raises ValueError if a distribution cannot be read, or allows no tree.
     """
     if not has_records(example.reference):
         return {}
@@ -114,10 +111,7 @@ def _has_same_tokens(gold: NDArray[np.int64], predicted_of: NDArray[np.int64], s
 def read_distributions(doc: Doc, start: int, stop: int) -> tuple[StoredDistribution, ...]:
     """Read the distributions of the sentence that has these tokens; empty if it has none.
 
-    Raises
-    ------
-    UnreadableDetailsError
-        If its record has another format or is damaged.
+    Raises UnreadableDetailsError if its record has another format or is damaged.
     """
     with suppress(OutdatedDetailsError):
         details = read_record(doc[start:stop])
@@ -168,10 +162,8 @@ def average(
     strings : StringStore
         Hashes labels.
 
-    Raises
-    ------
-    ValueError
-        If the weights allow no tree or arcs are not between words, as in a damaged Doc.
+    Raises ValueError if the weights allow no tree or arcs are not between words, as in a damaged
+    Doc.
     """
     share = 1.0 / len(stored)
     marginals = np.zeros((len(words) + 1, len(words) + 1))
@@ -202,10 +194,7 @@ def average(
 def arc_probabilities(stored: StoredDistribution, n: int) -> NDArray[np.float64]:
     """Compute the arc marginals of a distribution over the words of a sentence.
 
-    Raises
-    ------
-    ValueError
-        If its arcs allow no tree.
+    Raises ValueError if its arcs allow no tree.
     """
     weights = np.zeros((n + 1, n + 1))
     allowed = np.zeros((n + 1, n + 1), dtype=bool)

@@ -114,13 +114,7 @@ class ArrowParser:
         return pa.Table.from_batches(self.parse(self.read(data)), schema=self.schema)
 
     def check_columns(self, names: Sequence[str]) -> None:
-        """Check that a table has the columns to read.
-
-        Raises
-        ------
-        ValueError
-            If one is missing.
-        """
+        """Check that a table has the columns to read."""
         wanted = [] if self.id_column is None else [self.id_column]
         wanted += [] if self.text in names or self.tokens in names else [self.text]
         missing = [name for name in wanted if name not in names]
@@ -145,10 +139,7 @@ class ArrowParser:
     def load(self) -> Language:
         """Load the pipeline, or return the one that this process has loaded before.
 
-        Raises
-        ------
-        ValueError
-            If it cannot be loaded.
+        Raises ValueError if it cannot be loaded.
         """
         return self._load()[0]
 
@@ -164,10 +155,7 @@ class ArrowParser:
     ) -> Iterator[pa.RecordBatch]:
         """Parse documents; yield batches of rows, in order, and add to the counts.
 
-        Raises
-        ------
-        ValueError
-            If the pipeline cannot be loaded.
+        Raises ValueError if the pipeline cannot be loaded.
         """
         collect = _by_sentence if self.rows == "sentences" else _by_document
         yield from collect(self.parse_pieces(records, _rows, counts or Counts()))
@@ -183,10 +171,7 @@ class ArrowParser:
         `convert` gets a Doc, its piece, and the number of the document's sentences before it. If it
         raises an error, the piece fails.
 
-        Raises
-        ------
-        ValueError
-            If the pipeline cannot be loaded.
+        Raises ValueError if the pipeline cannot be loaded.
         """
         nlp, lock = self._load()
         # spaCy refuses texts of more characters.

@@ -64,10 +64,7 @@ class LostClusterError(Exception):
 def connect(scheduler: str | None, n_workers: int) -> Iterator[Client]:
     """Connect to a scheduler, by its address; by default, start one with processes as workers.
 
-    Raises
-    ------
-    OSError
-        If there is none at this address.
+    Raises OSError if there is none at this address.
     """
     with ExitStack() as stack:
         cluster = scheduler
@@ -91,12 +88,8 @@ def connect(scheduler: str | None, n_workers: int) -> Iterator[Client]:
 def run_parts(client: Client, job: Job, parts: Sequence[Part]) -> Results[Part]:
     """Parse parts; yield each with its `Counts` or error, those that kill their workers last.
 
-    Raises
-    ------
-    JobError
-        If a worker cannot do any part.
-    LostClusterError
-        If the scheduler or all workers are gone.
+    Raises JobError if a worker cannot do any part. Raises LostClusterError if the scheduler or all
+    workers are gone.
     """
     killed: list[Part] = []
     for part, result in results(client, partial(parse_part, job), parts, retries=RETRIES):

@@ -53,12 +53,8 @@ class OutputFolder:
     def start(self, cut: Callable[[Source], Cuts]) -> list[Part]:
         """Open the folder, and return all parts of the run; a new run cuts its input.
 
-        Raises
-        ------
-        SettingsError
-            If the folder holds other files, or a run with other settings or another input.
-        OSError
-            If it cannot be read or written.
+        Raises SettingsError if the folder holds other files, or a run with other settings or
+        another input. Raises OSError if it cannot be read or written.
         """
         if not self._has_run():
             self._check_empty()

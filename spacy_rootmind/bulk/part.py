@@ -57,13 +57,7 @@ class Job:
     identity: dict[str, Any] = field(default_factory=dict)
 
     def check(self) -> None:
-        """Check that this process has the same pipeline as the one that started the run.
-
-        Raises
-        ------
-        JobError
-            If it has another pipeline, or cannot load it.
-        """
+        """Check that this process has the same pipeline as the one that started the run."""
         try:
             found = identity_of(self.parser)
         except ValueError as error:
@@ -91,10 +85,7 @@ _identities: dict[str, dict[str, Any]] = {}
 def identity_of(parser: ArrowParser) -> dict[str, Any]:
     """Return what parses depend on, except the input; files are hashed once per process.
 
-    Raises
-    ------
-    ValueError
-        If the pipeline cannot be loaded.
+    Raises ValueError if the pipeline cannot be loaded.
     """
     key = repr(parser.settings)
     if key not in _identities:
@@ -123,12 +114,8 @@ def parse_part(job: Job, part: Part, killers: frozenset[int] = frozenset()) -> C
     `killers` are the numbers of documents in the part that killed their processes: they are not
     parsed, and become errors.
 
-    Raises
-    ------
-    JobError
-        If the pipeline is missing or another one.
-    OSError
-        If reading or writing fails.
+    Raises JobError if the pipeline is missing or another one. Raises OSError if reading or writing
+    fails.
     """
     fs, folder = fsspec.core.url_to_fs(job.output)
     done = job.done_name(part.number)

@@ -94,11 +94,6 @@ def check_version(schema: pa.Schema) -> None:
     """Check that a table has the columns of this version.
 
     Engines may drop the metadata, so the number alone may be missing.
-
-    Raises
-    ------
-    ValueError
-        If it has another version, or other columns.
     """
     found = (schema.metadata or {}).get(METADATA_KEY, METADATA[METADATA_KEY]).decode()
     if found != str(VERSION):

@@ -103,10 +103,7 @@ def list_sources(
 ) -> list[Source]:
     """List the files of inputs: files, folders of files of known formats, patterns, URLs.
 
-    Raises
-    ------
-    InputError
-        If a file does not exist, or its format is not known.
+    Raises InputError if a file does not exist, or its format is not known.
     """
     sources = []
     for name in names:
@@ -174,10 +171,7 @@ def cut_source(source: Source, part_bytes: int, parser: ArrowParser) -> list[tup
 
     A file that cannot be read is one part, whose worker reports the error.
 
-    Raises
-    ------
-    InputError
-        If Parquet lacks a column.
+    Raises InputError if Parquet lacks a column.
     """
     parts: list[tuple[int, int, int]] = []
     try:
@@ -276,10 +270,7 @@ def _cut_rows(source: Source, part_bytes: int, parser: ArrowParser) -> list[tupl
 def read_part(part: Part, parser: ArrowParser) -> InputRecords:
     """Read the documents of a part.
 
-    Raises
-    ------
-    OSError
-        If reading fails.
+    Raises OSError if reading fails.
     """
     source = part.source
     if source.form == PARQUET:

@@ -69,10 +69,7 @@ class Progress:
 def bulk(options: BulkOptions) -> int:
     """Run the command; returns the exit code.
 
-    Raises
-    ------
-    CommandError, SettingsError, InputError
-        If it cannot start, or has to stop.
+    Raises CommandError, SettingsError, InputError if it cannot start, or has to stop.
     """
     messages = Messages(options.quiet)
     try:

@@ -110,10 +110,7 @@ GoldDoc = list[GoldSentence]
 def read_treebank(path: Path) -> Iterator[GoldDoc | Failure]:
     """Read a treebank; a sentence of CoNLL-U counts as a Doc, as with `spacy convert -n 1`.
 
-    Raises
-    ------
-    InputError
-        If the file cannot be read at all.
+    Raises InputError if the file cannot be read at all.
     """
     if path.suffix == ".spacy":
         yield from read_docs(path)
@@ -322,10 +319,7 @@ def compare(found: Sequence[Findings], *, boundaries: bool | None = None) -> Non
 def check(paths: Sequence[Path], *, max_sentence_length: int | None, as_json: bool) -> int:
     """Run the command; returns the exit code.
 
-    Raises
-    ------
-    CommandError, InputError
-        If a file cannot be read.
+    Raises CommandError or InputError if a file cannot be read.
     """
     found = [
         check_treebank(str(path), read_treebank(path), max_sentence_length)

@@ -32,10 +32,7 @@ MANY_LOST = 0.05
 def debug(config_path: Path, overrides: dict[str, Any], *, limit: int, as_json: bool) -> int:
     """Run the command; returns the exit code.
 
-    Raises
-    ------
-    CommandError
-        If the pipeline has no `root_mst`, or a corpus cannot be read.
+    Raises CommandError if the pipeline has no `root_mst`, or a corpus cannot be read.
     """
     with show_validation_error(config_path):
         config = util.load_config(config_path, overrides=overrides)

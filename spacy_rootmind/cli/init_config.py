@@ -76,10 +76,8 @@ FIT_TOKENIZER = {"@callbacks": "spacy_rootmind.fit_tokenizer.v1", "path": "${pat
 def init_config(output: Path, options: ConfigOptions, *, force: bool = False) -> None:
     """Write a training config to a file, or to stdout for "-", and say how to use it.
 
-    Raises
-    ------
-    CommandError
-        If the file exists or cannot be written, or `make_config` refuses the options.
+    Raises CommandError if the file exists or cannot be written, or `make_config` refuses the
+    options.
     """
     if str(output) == "-":
         print(format_config("config.cfg", options))
@@ -124,10 +122,8 @@ def say_how_to_train(output: Path, options: ConfigOptions) -> None:
 def make_config(options: ConfigOptions) -> Config:
     """Make a complete training config.
 
-    Raises
-    ------
-    CommandError
-        If there is no such language or component, or the options contradict one another.
+    Raises CommandError if there is no such language or component, or the options contradict one
+    another.
     """
     choices = (options.transformer, options.curated, options.vectors)
     if sum(choice is not None for choice in choices) > 1:
@@ -221,10 +217,7 @@ def vectors_section(name: str, default: dict[str, Any]) -> dict[str, Any]:
 
     Only the class that vectors were saved by is sure to read them as they are.
 
-    Raises
-    ------
-    CommandError
-        If it is no pipeline.
+    Raises CommandError if it is no pipeline.
     """
     folder = Path(name)
     if not folder.exists():
@@ -259,10 +252,7 @@ def spacys_errors(title: str) -> Iterator[None]:
 def check_pipeline(names: Sequence[str], nlp: Language) -> list[str]:
     """Return the components to list in the config, without those that are added where needed.
 
-    Raises
-    ------
-    CommandError
-        If one is unknown or there twice, or `root_mst` is missing.
+    Raises CommandError if one is unknown or there twice, or `root_mst` is missing.
     """
     names = [name for name in names if name not in SHARED]
     given = ",".join(names) or "nothing"

@@ -218,13 +218,7 @@ def make_options(
 
 
 def check_input(options: ParseOptions) -> None:
-    """Check that there are either files or texts to parse.
-
-    Raises
-    ------
-    typer.BadParameter
-        If there are both or neither, or options of files with texts.
-    """
+    """Check that there are either files or texts to parse."""
     if bool(options.inputs) == bool(options.texts):
         received = "both" if options.texts else "neither"
         raise typer.BadParameter(f"expected files to parse or --text, received {received}")
@@ -248,11 +242,6 @@ def check_effects(given: frozenset[str], values: dict[str, Any]) -> None:
     """Check that the given options change something, given the others.
 
     Options that depend on the files are checked when their formats are known.
-
-    Raises
-    ------
-    typer.BadParameter
-        If one does not.
     """
     alternatives = values["alternatives"]
     for name, option in (("k", "-k"), ("labelled", "--labelled")):
@@ -267,13 +256,7 @@ def check_effects(given: frozenset[str], values: dict[str, Any]) -> None:
 
 
 def check_formats(given: Set[str], formats: Set[str], command: str) -> None:
-    """Check that options about some formats were given with files of them.
-
-    Raises
-    ------
-    CommandError
-        If they were not.
-    """
+    """Check that options about some formats were given with files of them."""
     for name, expected in {
         "paragraphs": {TEXT},
         "max_word_length": {TEXT, "jsonl", PARQUET},

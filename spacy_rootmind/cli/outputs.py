@@ -69,10 +69,7 @@ class NamedOutput(Output):
     def start(self) -> None:
         """Make the unfinished output, unless another run has made one since the options were read.
 
-        Raises
-        ------
-        CommandError
-            If there is one, without --force.
+        Raises CommandError if there is one, without --force.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if self.force and self.partial.exists():
@@ -89,10 +86,7 @@ class NamedOutput(Output):
     def finish(self) -> None:
         """Complete the output, and give it its final name.
 
-        Raises
-        ------
-        CommandError
-            If another run has completed it meanwhile, without --force.
+        Raises CommandError if another run has completed it meanwhile, without --force.
         """
         complete = self._complete()
         if self.path.exists() and not self.force:
@@ -211,15 +205,7 @@ def old_path(path: Path) -> Path:
 
 
 def check_free(path: Path, *, makes_folder: bool, force: bool) -> None:
-    """Check that nothing is overwritten without --force, and with it nothing but outputs.
-
-    Raises
-    ------
-    CommandError
-        If the output or an unfinished one exists.
-    OSError
-        If the system does not allow the names of the files to write.
-    """
+    """Check that nothing is overwritten without --force, and with it nothing but outputs."""
     partial = partial_path(path)
     # The longest name that a run gives. It may be too long, or in a folder that may not be read.
     with suppress(FileNotFoundError, NotADirectoryError):

@@ -44,10 +44,7 @@ CHUNK_CHARS = 1_000_000
 def parse(options: ParseOptions) -> int:
     """Run the command; returns the exit code.
 
-    Raises
-    ------
-    CommandError, SettingsError, InputError
-        If it cannot start, or has to stop.
+    Raises CommandError, SettingsError, InputError if it cannot start, or has to stop.
     """
     if options.progress and options.texts and options.is_stdout:
         raise CommandError("Cannot use --progress with --text", "Texts are drawn without a report.")
@@ -90,10 +87,7 @@ def with_defaults(options: ParseOptions, to_format: str) -> ParseOptions:
 def output_format(options: ParseOptions) -> str:
     """Find the format from the suffix of the output; for a stream, trees of texts, else CoNLL-U.
 
-    Raises
-    ------
-    CommandError
-        If the suffix is not known.
+    Raises CommandError if the suffix is not known.
     """
     if options.to_format is not None:
         return options.to_format
@@ -110,13 +104,7 @@ def output_format(options: ParseOptions) -> str:
 
 
 def check_output(options: ParseOptions, to_format: str) -> None:
-    """Check the output before the pipeline is loaded.
-
-    Raises
-    ------
-    CommandError
-        If the output cannot be written.
-    """
+    """Check the output before the pipeline is loaded."""
     if options.is_stream:
         if to_format == DOCS:
             raise CommandError("Cannot write Docs to a stream", "Give --output FOLDER.")

@@ -114,10 +114,8 @@ def read_sentences(file: str, lines: Iterable[Line]) -> Iterator[Sentence | Fail
 def write_conllu(doc: Doc, record: InputRecord, n_before: int) -> bytes:
     """Write the sentences of a Doc; whitespace tokens are not words in CoNLL-U.
 
-    Raises
-    ------
-    ValueError
-        If the pipeline has changed the tokens of the record, or a sentence is not a tree.
+    Raises ValueError if the pipeline has changed the tokens of the record, or a sentence is not a
+    tree.
     """
     if record.sentence is not None:
         return _write_conllu_sentence(doc, record, record.sentence, n_before).encode("utf8")

@@ -104,10 +104,7 @@ class SentenceBuilder:
     def add(self, line: int, text: str) -> None:
         """Add a line that is not empty.
 
-        Raises
-        ------
-        ConlluError
-            If the line is invalid at this place.
+        Raises ConlluError if the line is invalid at this place.
         """
         if self._sentence is None:
             self._sentence = Sentence(line)
@@ -165,10 +162,7 @@ class SentenceBuilder:
     def finish(self) -> Sentence:
         """Return the sentence.
 
-        Raises
-        ------
-        ConlluError
-            If it has no words, or a multiword token reaches beyond them.
+        Raises ConlluError if it has no words, or a multiword token reaches beyond them.
         """
         sentence = self._sentence
         if sentence is None:
@@ -194,11 +188,8 @@ class Arc(NamedTuple):
 def read_arcs(sentence: Sentence) -> list[Arc]:
     """Read the heads and labels of words; the label "root" and the head 0 imply each other.
 
-    Raises
-    ------
-    ConlluError
-        If a head is no word of the sentence, the root has another label or "root" another head,
-        there are several roots, or heads make a cycle.
+    Raises ConlluError if a head is no word of the sentence, the root has another label or "root"
+    another head, there are several roots, or heads make a cycle.
     """
     arcs: list[Arc] = []
     for word, row in enumerate(sentence.words):

@@ -56,10 +56,7 @@ def load_doc(stored: DocBin, strings: StringStore, number: int, vocab: Vocab) ->
 def pack_doc(doc: Doc, record: InputRecord) -> DocBin:
     """Serialize one Doc by itself, so that an error does not affect the others.
 
-    Raises
-    ------
-    ValueError
-        If the pipeline has changed the tokens of the record.
+    Raises ValueError if the pipeline has changed the tokens of the record.
     """
     check_unchanged(doc, record)
     # Kilobytes per word that nothing reads again.

@@ -148,10 +148,8 @@ def printable(text: str) -> str:
 def write_tree(doc: Doc, record: InputRecord, n_before: int) -> bytes:
     """Draw the sentences of a Doc as text; whitespace tokens are not words, as in CoNLL-U.
 
-    Raises
-    ------
-    ValueError
-        If the pipeline has changed the tokens of the record, or a sentence is not a tree.
+    Raises ValueError if the pipeline has changed the tokens of the record, or a sentence is not a
+    tree.
     """
     check_unchanged(doc, record)
     drawn = []

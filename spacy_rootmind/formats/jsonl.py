@@ -48,10 +48,8 @@ def read_jsonl(file: str, lines: Iterable[Line]) -> InputRecords:
 def json_record(file: str, line: int, source: str) -> InputRecord:
     """Read a record.
 
-    Raises
-    ------
-    ValueError
-        If it is not a JSON object, has neither text nor tokens, or they do not fit together.
+    Raises ValueError if it is not a JSON object, has neither text nor tokens, or they do not fit
+    together.
     """
     try:
         fields = json.loads(source, parse_constant=refuse_constant, parse_float=finite_float)
@@ -156,10 +154,7 @@ def find_words(
     tokens, spaces, starts
         The tokens, whether a space follows each, and whether each starts a sentence.
 
-    Raises
-    ------
-    ValueError
-        If the words do not cover the text in order.
+    Raises ValueError if the words do not cover the text in order.
     """
     tokens: list[str] = []
     spaces: list[bool] = []
@@ -197,10 +192,7 @@ def find_words(
 def write_jsonl(doc: Doc, record: InputRecord, n_before: int) -> bytes:
     """Write a Doc as `Doc.to_json` does, after the other fields of its record.
 
-    Raises
-    ------
-    ValueError
-        If the pipeline has changed the tokens of the record.
+    Raises ValueError if the pipeline has changed the tokens of the record.
     """
     check_unchanged(doc, record)
     data: dict[str, Any] = {**record.fields, **doc.to_json()}

@@ -27,10 +27,7 @@ class Line(NamedTuple):
     def decode(self) -> str:
         """Decode the line as UTF-8, without its line end.
 
-        Raises
-        ------
-        ValueError
-            If it is not UTF-8, or longer than MAX_LINE bytes.
+        Raises ValueError if it is not UTF-8, or longer than MAX_LINE bytes.
         """
         if self.data is None:
             raise ValueError(f"expected a line of at most {MAX_LINE} bytes, found a longer one")
@@ -100,10 +97,7 @@ class Inputs:
     def lines(self, name: str) -> Iterator[Line]:
         """Read one of the files.
 
-        Raises
-        ------
-        InputError
-            If reading fails.
+        Raises InputError if reading fails.
         """
         before = self.n_bytes
         with _opened(name) as stream:
@@ -114,10 +108,7 @@ class Inputs:
     def content(self, name: str) -> bytes:
         """Read all of one file.
 
-        Raises
-        ------
-        InputError
-            If reading fails.
+        Raises InputError if reading fails.
         """
         with _opened(name) as stream:
             data = stream.read()

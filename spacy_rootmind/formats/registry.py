@@ -137,10 +137,7 @@ def _read_file(inputs: Inputs, name: str, form: str, paragraphs: bool) -> "Input
 def input_format(name: str) -> str:
     """Find the format of a file from its suffix; the standard input is text.
 
-    Raises
-    ------
-    InputError
-        If the suffix is not known.
+    Raises InputError if the suffix is not known.
     """
     known = suffixes_of(input_formats(PARSE))
     form = TEXT if name == STDIN else known.get(Path(name).suffix.lower())

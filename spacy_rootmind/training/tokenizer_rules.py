@@ -71,10 +71,7 @@ def _joined(patterns: list[str], method: Callable | None) -> re.Pattern | None:
 def pattern_of(method: Callable) -> str:
     """Return the pattern that a method of a compiled pattern belongs to.
 
-    Raises
-    ------
-    ValueError
-        If it is another function, which spaCy could not save either.
+    Raises ValueError if it is another function, which spaCy could not save either.
     """
     pattern = getattr(method, "__self__", None)
     if not isinstance(pattern, re.Pattern):
