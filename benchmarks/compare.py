@@ -12,20 +12,22 @@ import dataclasses
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 
 # Set before NumPy is imported, so that it uses one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+from lib.cells import Row, WrongError
 from lib.checkouts import load_peers
-from lib.decoder_checks import Verdict, soft_mask_verdicts
-from lib.decoder_figures import growth, thread_speedups
+from lib.decoder_checks import Verdict, settled_by_arcmax, soft_mask_verdicts
 from lib.decoder_peers import LOADERS
 from lib.decoder_report import cell, write_report
-from lib.decoder_times import DisagreementError, Row, measure
+from lib.decoder_times import growth, measure_decoders, thread_speedups
 from lib.decoders import Decoder, our_decoders, row_argmax
 from lib.inputs import FAMILIES, UNCLEAR, family_batch, treebank_batch
 from lib.options import add_options, make_parser, read_checkouts
+from lib.tables import Figure
 from lib.timing import Forecast
 
 FULL_SIZES = (10, 25, 50, 100, 200, 500, 1000, 2000)
@@ -68,7 +70,7 @@ def family_rows(plan: Plan, decoders: Sequence[Decoder]) -> Iterator[Row]:
         probes = [n for n in PROBES if min(plan.sizes) > max(PROBES)]
         for n in [*probes, *sorted(plan.sizes)]:
             batch = family_batch(family, n, batch_size(n))
-            rows = measure(family, n, batch, decoders, forecast, plan.budget, plan.repeats)
+            rows = measure_decoders(family, n, batch, decoders, forecast, plan.budget, plan.repeats)
             if n in plan.sizes:
                 print_rows(rows)
                 yield from rows
@@ -78,9 +80,16 @@ def treebank_rows(plan: Plan, decoders: Sequence[Decoder], treebank: Path | None
     """Measure sentences of treebank lengths with clear heads, all of them or most."""
     for family, unclear in (("treebank_batch", 0.0), ("treebank_batch_unclear", UNCLEAR)):
         batch = treebank_batch(plan.treebank, treebank, unclear=unclear)
-        rows = measure(family, 0, batch, decoders, Forecast(), plan.budget, plan.repeats)
+        rows = measure_decoders(family, 0, batch, decoders, Forecast(), plan.budget, plan.repeats)
         print_rows(rows)
         yield from rows
+
+
+def settled(plan: Plan) -> Iterator[Figure]:
+    """Count the sentences of each family that ArcMax decodes by itself."""
+    for family, n in product(FAMILIES, plan.sizes):
+        share = settled_by_arcmax(family_batch(family, n, batch_size(n)).sentences())
+        yield Figure("Settled by ArcMax", f"{family}, {n} words", 100 * share, "%")
 
 
 def batch_size(n: int) -> int:
@@ -91,7 +100,7 @@ def batch_size(n: int) -> int:
 def print_rows(rows: Sequence[Row]) -> None:
     """Print rows as they are measured."""
     for row in rows:
-        print(f"{row.family:<22} {row.n:>5}  {row.decoder:<45} {cell(row):>12}  {row.note}")
+        print(f"{row.case:<22} {row.n:>5}  {row.method:<45} {cell(row):>12}  {row.note}")
     sys.stdout.flush()
 
 
@@ -101,7 +110,7 @@ def check_soft_masks(decoders: Sequence[Decoder], count: int) -> list[tuple[Deco
     for decoder, dtype, verdict in verdicts:
         print(f"soft_masks  {dtype}  {decoder.name:<45} {verdict}")
         if verdict.wrong and decoder.kind == "ours" and decoder.name != "reweighting":
-            raise DisagreementError(f"{decoder.name} on soft masks in {dtype}: {verdict}")
+            raise WrongError(f"{decoder.name} on soft masks in {dtype}: {verdict}")
     return verdicts
 
 
@@ -121,8 +130,12 @@ def main() -> None:
     try:
         masks = check_soft_masks(decoders, plan.masks)
         rows = [*family_rows(plan, decoders), *treebank_rows(plan, decoders, options.treebank)]
-        figures = [*growth(rows), *thread_speedups(plan.threads, options.treebank, plan.pairs)]
-    except DisagreementError as error:
+        figures = [
+            *settled(plan),
+            *growth(rows),
+            *thread_speedups(plan.threads, options.treebank, plan.pairs),
+        ]
+    except WrongError as error:
         sys.exit(f"WRONG: {error}")
     write_report(options.out, rows, figures, masks, decoders, missing)
 

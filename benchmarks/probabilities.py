@@ -16,6 +16,7 @@ from pathlib import Path
 # Set before NumPy is imported, so that it uses one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+from lib.cells import WrongError
 from lib.checkouts import load_peers
 from lib.options import add_options, make_parser, read_checkouts
 from lib.probability_accuracy import CAPTION, accuracy, accuracy_tables, draw_accuracy
@@ -51,7 +52,10 @@ def main() -> None:
     routes = [our_route(), *peers]
     options.out.mkdir(parents=True, exist_ok=True)
     errors = list(accuracy(routes, plan.scales, plan.sentences))
-    rows = list(speed_rows(routes, plan.effort))
+    try:
+        rows = list(speed_rows(routes, plan.effort))
+    except WrongError as error:
+        sys.exit(f"WRONG: {error}")
     write_csv(options.out / "accuracy.csv", errors)
     write_csv(options.out / "probability_times.csv", rows)
     draw_accuracy(errors, options.out / "accuracy.png")

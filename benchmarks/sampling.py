@@ -14,9 +14,10 @@ from pathlib import Path
 # Set before NumPy is imported, so that it uses one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+from lib.cells import time_tables
 from lib.checkouts import load_peers
 from lib.options import add_options, make_parser, read_checkouts
-from lib.sampler_times import time_rows, time_tables
+from lib.sampler_times import time_rows
 from lib.samplers import LOADERS, our_samplers
 from lib.tables import method_table, setup_line, write_csv, write_markdown
 

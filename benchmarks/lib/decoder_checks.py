@@ -47,7 +47,6 @@ class Judge:
             ONE_ROOT: tree_score(batch.scores, one_root, lengths=batch.lengths),
             ANY_ROOTS: tree_score(batch.scores, any_roots, lengths=batch.lengths),
         }
-        self.settled = settled_by_arcmax(batch.sentences())
 
     def verdict(self, decoder: Decoder, result: object, count: int) -> Verdict:
         """Judge the heads of the first `count` sentences."""

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from matplotlib.ticker import NullLocator
 
+from lib.cells import Row, time_tables
 from lib.decoder_checks import Verdict
-from lib.decoder_times import Row
 from lib.decoders import ANY_ROOTS, ONE_ROOT, Decoder
 from lib.plots import legend_below, panels, save
 from lib.tables import (
@@ -17,7 +17,6 @@ from lib.tables import (
     method_table,
     setup_line,
     table,
-    words,
     write_csv,
     write_markdown,
 )
@@ -53,19 +52,6 @@ def cell(row: Row | None) -> str:
     return duration(row.microseconds) + (" (wrong)" if row.note else "")
 
 
-def time_tables(rows: Sequence[Row]) -> str:
-    """Lay out times, a table for each family."""
-    parts = []
-    for family in dict.fromkeys(row.family for row in rows):
-        chosen = [row for row in rows if row.family == family]
-        cells = {(row.decoder, row.n): cell(row) for row in chosen}
-        cells |= {("settled by ArcMax", row.n): f"{row.settled:.0%}" for row in chosen}
-        parts.append(f"### {family}\n\n{grid(cells, words)}")
-        remarks = [row for row in chosen if row.note and row.note != "over budget"]
-        parts += [f"- {row.decoder}, n = {row.n}: {row.note}" for row in remarks]
-    return "\n\n".join(parts)
-
-
 def soft_mask_table(verdicts: Sequence[tuple[Decoder, str, Verdict]]) -> str:
     """Lay out how many trees are wrong under large finite masks."""
     cells: dict[tuple[str, str], str] = {}
@@ -79,8 +65,8 @@ def soft_mask_table(verdicts: Sequence[tuple[Decoder, str, Verdict]]) -> str:
 
 def short_table(rows: Sequence[Row], decoders: Sequence[Decoder]) -> str:
     """Lay out the short table, as in docs/benchmarks.md."""
-    found = {(row.decoder, row.family, row.n): row for row in rows}
-    columns = [key for key in SHORT_COLUMNS if any((row.family, row.n) == key for row in rows)]
+    found = {(row.method, row.case, row.n): row for row in rows}
+    columns = [key for key in SHORT_COLUMNS if any((row.case, row.n) == key for row in rows)]
     header = ["", "one root", *(f"{family}, n = {n}" if n else family for family, n in columns)]
     lines = []
     for decoder in decoders:
@@ -111,18 +97,19 @@ PEER_STYLES = {
 }
 
 
-def draw_times(rows: Sequence[Row], path: Path) -> None:
+def draw_times(rows: Sequence[Row], decoders: Sequence[Decoder], path: Path) -> None:
     """Draw one panel per family, with our decoders in strong colours and peers in muted ones."""
+    tasks = {decoder.name: decoder.task for decoder in decoders}
     rows = [row for row in rows if row.n and row.microseconds is not None and not row.note]
-    families = list(dict.fromkeys(row.family for row in rows))
+    families = list(dict.fromkeys(row.case for row in rows))
     columns = min(3, len(families))
     n_rows = -(-len(families) // columns)
     figure, axes = panels(columns, n_rows, 3.1, 2.6, sharex=True, sharey=True)
     for axis, family in zip(axes, families, strict=False):
         for name, style in {**PEER_STYLES, **OURS_STYLES}.items():
-            own = [row for row in rows if (row.family, row.decoder) == (family, name)]
+            own = [row for row in rows if (row.case, row.method) == (family, name)]
             if own and own[0].kind == "peer":
-                dashes = ":" if own[0].task == ANY_ROOTS else "--"
+                dashes = ":" if tasks[name] == ANY_ROOTS else "--"
                 style = {"linestyle": dashes, "linewidth": 1.2, "markersize": 3.5, **style}
             if own:
                 points = sorted((row.n, row.microseconds) for row in own)
@@ -164,7 +151,7 @@ def write_report(
     folder.mkdir(parents=True, exist_ok=True)
     write_csv(folder / "times.csv", rows)
     write_csv(folder / "figures.csv", figures)
-    draw_times(rows, folder / "times.png")
+    draw_times(rows, decoders, folder / "times.png")
     parts = [
         "# Decoders compared",
         setup_line(),
@@ -179,7 +166,7 @@ def write_report(
         MASKS_CAPTION,
         soft_mask_table(masks),
         "## Times",
-        "Median per sentence. Empty: beyond the budget.",
-        time_tables(rows),
+        "Median per sentence.",
+        *time_tables(rows),
     ]
     write_markdown(folder / "results.md", parts)

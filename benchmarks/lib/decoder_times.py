@@ -1,64 +1,24 @@
-"""Times of decoders, one row per decoder, family and length."""
+"""Times of decoders, and figures that follow from them."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from statistics import median
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
-from lib.decoder_checks import Judge, Verdict
-from lib.decoders import Call, Decoder
-from lib.inputs import Batch
-from lib.timing import MAX_REPEATS, MIN_REPEATS, Forecast, interleave, seconds
+import numpy as np
 
-# A slow decoder gets fewer sentences, so that this number of turns stays within the budget.
-TURNS = MAX_REPEATS + MIN_REPEATS
+from lib.cells import Ready, Row, SkippedError, WrongError, affordable, measure
+from lib.decoder_checks import Judge
+from lib.decoders import Decoder
+from lib.inputs import Batch, family_batch, treebank_batch
+from lib.tables import Figure
+from lib.timing import MAX_REPEATS, MIN_REPEATS, Forecast, paired_ratio
+from spacy_rootmind import decode
 
-
-class DisagreementError(AssertionError):
-    """One of our own algorithms does not reach the best score."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One cell of the table of times.
-
-    Attributes
-    ----------
-    family : str
-    n : int
-        Words in a sentence; 0 if lengths differ.
-    decoder, kind, task : str
-        As in Decoder.
-    microseconds : float or None
-        Median time per sentence; None if it was not measured, and then `note` says why.
-    sentences, repeats : int
-        Sentences per call, and calls that the median is over.
-    settled : float
-        Share of the sentences that ArcMax decodes.
-    note : str
-    """
-
-    family: str
-    n: int
-    decoder: str
-    kind: str
-    task: str
-    microseconds: float | None
-    sentences: int
-    repeats: int
-    settled: float
-    note: str
+GROWING = ("gabow_tarjan", "gabow_tarjan, ArcMax off", "tarjan")
+# Shorter sentences take mostly what does not grow.
+FEWEST_WORDS = 200
 
 
-@dataclass(frozen=True)
-class Tried:
-    """A decoder that has decoded its sentences once, and its verdict."""
-
-    call: Call
-    count: int
-    verdict: Verdict
-
-
-def measure(
+def measure_decoders(
     family: str,
     n: int,
     batch: Batch,
@@ -67,58 +27,55 @@ def measure(
     budget: float,
     repeats: int = MAX_REPEATS,
 ) -> list[Row]:
-    """Check decoders on a batch, then time them on it."""
+    """Check decoders on a batch, then time them on it; decodes a few sentences of it before."""
     judge = Judge(batch)
-    ready: dict[str, Tried] = {}
-    notes: dict[str, str] = {}
-    for decoder in decoders:
+    equal = bool((batch.lengths == batch.lengths[0]).all())
+    few = batch.take(1 if equal else 20)
+
+    def prepare(decoder: Decoder) -> Ready:
         if forecast.expect(family, decoder.name, n) * MIN_REPEATS > budget:
-            notes[decoder.name] = "over budget"
-            continue
-        try:
-            tried = _try_out(decoder, judge, budget)
-        except Exception as error:  # an error of a peer becomes a line in the table
-            if decoder.kind == "ours":
-                raise
-            notes[decoder.name] = f"fails: {type(error).__name__}"
-            continue
-        notes[decoder.name] = str(tried.verdict)
-        if tried.verdict.wrong and decoder.kind == "ours":
-            raise DisagreementError(f"{decoder.name} on {family}, n = {n}: {tried.verdict}")
-        ready[decoder.name] = tried
-    times = interleave({name: tried.call for name, tried in ready.items()}, budget, repeats)
-    rows = []
-    for decoder in decoders:
-        count = ready[decoder.name].count if decoder.name in ready else 0
-        taken = times.get(decoder.name, [])
-        each = median(taken) / count if taken else None
-        if each is not None:
-            forecast.note(family, decoder.name, n, each)
-        rows.append(
-            Row(
-                family,
-                n,
-                decoder.name,
-                decoder.kind,
-                decoder.task,
-                None if each is None else each * 1e6,
-                count,
-                len(taken),
-                judge.settled,
-                notes[decoder.name],
-            )
-        )
+            raise SkippedError("over budget")
+        count = affordable(decoder.bind(few), budget, len(batch), len(few))
+        call = decoder.bind(batch.take(count))
+        verdict = judge.verdict(decoder, call(), count)
+        if verdict.wrong and decoder.kind == "ours":
+            raise WrongError(f"{decoder.name} on {family}, n = {n}: {verdict}")
+        return Ready(call, count, str(verdict))
+
+    rows = measure(family, n, decoders, prepare, budget, repeats)
+    for row in rows:
+        if row.microseconds is not None:
+            forecast.note(family, row.method, n, row.microseconds / 1e6)
     return rows
 
 
-def _try_out(decoder: Decoder, judge: Judge, budget: float) -> Tried:
-    """Decode a few sentences to find how many the budget allows, then check those."""
-    batch = judge.batch
-    equal = bool((batch.lengths == batch.lengths[0]).all())
-    few = batch.take(1 if equal else 20)
-    trial = decoder.bind(few)
-    trial()
-    each = max(seconds(trial) / len(few), 1e-9)
-    count = max(1, min(len(batch), int(budget / TURNS / each)))
-    call = decoder.bind(batch.take(count))
-    return Tried(call, count, judge.verdict(decoder, call(), count))
+def growth(rows: Sequence[Row], fewest: int = FEWEST_WORDS) -> Iterator[Figure]:
+    """Fit the exponent of n in the time per sentence, by least squares on logarithms."""
+    for family in dict.fromkeys(row.case for row in rows):
+        for name in GROWING:
+            points = [
+                (row.n, row.microseconds)
+                for row in rows
+                if (row.case, row.method) == (family, name)
+                and row.n >= fewest
+                and row.microseconds is not None
+            ]
+            if len(points) > 1:
+                n, taken = np.log(np.array(points)).T
+                exponent = float(np.polyfit(n, taken, 1)[0])
+                note = f"from {points[0][0]} to {points[-1][0]} words"
+                yield Figure("Growth of time", f"{family}, {name}", exponent, "", note)
+
+
+def thread_speedups(counts: Sequence[int], treebank: Path | None, repeats: int) -> Iterator[Figure]:
+    """Compare two threads with one, on treebank lengths and on sentences that need contraction."""
+    batches = {f"treebank batch, {n} sentences": treebank_batch(n, treebank) for n in counts}
+    uniform = f"uniform, {counts[0]} sentences of 100 words"
+    batches[uniform] = family_batch("uniform", 100, counts[0])
+    for subject, batch in batches.items():
+        one, two = (
+            lambda batch=batch, n=n: decode(batch.scores, lengths=batch.lengths, num_threads=n)
+            for n in (1, 2)
+        )
+        ratio = paired_ratio(one, two, repeats)
+        yield Figure("Two threads compared with one", subject, ratio, "times as fast")

@@ -25,40 +25,10 @@ PART_TOKENS = 500_000
 
 
 class Output:
-    """Writes parsed Docs."""
+    """Writes parsed Docs to a file or a folder, which has its name once it is complete."""
 
     # Converts a Doc to what is written; raises an error if it does not fit its record.
     prepare: Callable[[Doc, InputRecord, int], Any]
-
-    def start(self) -> None:
-        """Open the output."""
-
-    def write(self, prepared: Any) -> None:
-        """Write what `prepare` returned."""
-        raise NotImplementedError
-
-    def finish(self) -> None:
-        """Complete the output, and give it its final name."""
-
-    def close(self) -> None:
-        """Release the output, whether it is complete or not."""
-
-
-class StreamOutput(Output):
-    """Writes to an open stream, Doc by Doc, and leaves it open."""
-
-    def __init__(self, writer: Writer, stream: BinaryIO) -> None:
-        self.prepare = writer
-        self._stream = stream
-
-    def write(self, prepared: bytes) -> None:
-        """Write without buffering, for programs that read the output as it is written."""
-        self._stream.write(prepared)
-        self._stream.flush()
-
-
-class NamedOutput(Output):
-    """An output that has its name once it is complete; `_make` and `_complete` are its parts."""
 
     def __init__(self, path: Path, *, force: bool = False) -> None:
         self.path = path
@@ -82,6 +52,10 @@ class NamedOutput(Output):
                 "Wait for it to end, or give another --output.",
             ) from error
         self._is_unfinished = True
+
+    def write(self, prepared: Any) -> None:
+        """Write what `prepare` returned."""
+        raise NotImplementedError
 
     def finish(self) -> None:
         """Complete the output, and give it its final name.
@@ -114,7 +88,25 @@ class NamedOutput(Output):
         raise NotImplementedError
 
 
-class FileOutput(NamedOutput):
+class StreamOutput(Output):
+    """Writes to an open stream, Doc by Doc, and leaves it open."""
+
+    def __init__(self, writer: Writer, stream: BinaryIO) -> None:
+        self.prepare = writer
+        self._stream = stream
+
+    def start(self) -> None:
+        """Do nothing."""
+
+    def write(self, prepared: bytes) -> None:
+        """Write without buffering, for programs that read the output as it is written."""
+        self._stream.write(prepared)
+        self._stream.flush()
+
+    finish = close = start
+
+
+class FileOutput(Output):
     """Writes to one file, in the format of a writer."""
 
     _file: BinaryIO
@@ -143,7 +135,7 @@ class FileOutput(NamedOutput):
         super().close()
 
 
-class DocsOutput(NamedOutput):
+class DocsOutput(Output):
     """Writes Docs in spaCy's format: a folder of files of bounded size, or one file.
 
     One file needs memory for all Docs, since it is written as a whole.

@@ -66,7 +66,7 @@ def time_samples(samplers: list, n: int, graphs: int, budget: float) -> dict[str
     ready = {sampler.name: try_out(sampler, batch, SAMPLES, budget) for sampler in samplers}
     calls = {name: tried.call for name, tried in ready.items()}
     times = interleave(calls, budget, 5, process_time)
-    return {name: median(taken) / ready[name].trees * 1e6 for name, taken in times.items()}
+    return {name: median(taken) / ready[name].count * 1e6 for name, taken in times.items()}
 
 
 def slope(sizes: list[int], values: list[float]) -> float:
