@@ -41,17 +41,10 @@ CLOCK = time.process_time
 
 @dataclass(frozen=True)
 class Row:
-    """A measured time.
+    """A time: median microseconds of CPU a sentence.
 
-    Attributes
-    ----------
-    task : str
-        A function, or the decoding of a parser.
-    case : str
-        Words in a sentence, or kind of scores.
-    package : str
-    microseconds : float
-        CPU time per sentence, median.
+    `task` is a function, or the decoding of a parser; `case` says how many words a sentence has, or
+    which kind of scores.
     """
 
     task: str

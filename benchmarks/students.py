@@ -62,15 +62,9 @@ EVALUATIONS = 7
 
 @dataclass(frozen=True)
 class Student:
-    """A parser to train.
+    """A parser to train: what it has other than configs/distillation.cfg.
 
-    Attributes
-    ----------
-    settings : dict of str to float
-        What it has other than configs/distillation.cfg.
-    is_taught : bool
-        Whether it learns from the teacher's Docs, with static word vectors.
-    system : str
+    If it is taught, it learns from the teacher's Docs, with static word vectors.
     """
 
     settings: dict[str, float] = field(default_factory=dict)

@@ -13,15 +13,7 @@ from spacy_rootmind import decode, is_tree, tree_score
 
 @dataclass(frozen=True)
 class Verdict:
-    """Result of the check of a decoder.
-
-    Attributes
-    ----------
-    wrong, total : int
-        Number of wrong sentences, and of all sentences.
-    reason : str
-        What is wrong; empty if nothing is.
-    """
+    """Number of wrong sentences among all, and what is wrong with the first."""
 
     wrong: int
     total: int

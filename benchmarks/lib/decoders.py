@@ -21,23 +21,9 @@ ONE_ROOT, ANY_ROOTS, ARGMAX = "one root", "any roots", "argmax"
 class Decoder:
     """One way to decode a batch.
 
-    Attributes
-    ----------
-    name : str
-    kind : {"ours", "peer", "reference"}
-    task : str
-        ONE_ROOT, ANY_ROOTS or ARGMAX.
-    bind : callable
-        Converts a batch to the decoder's own layout and dtype (not timed), and returns the call to
-        time. The call can be repeated, and returns the heads of each sentence.
-    language : str
-    version : str
-    exact : bool
-        Whether the result is meant to be optimal for the task.
-    precision : type
-        Type of its arithmetic, which bounds the rounding error of its scores.
-    note : str
-        Remark for the reader of the table.
+    `bind` converts a batch to the decoder's own layout and dtype (not timed), and returns the call
+    to time. It can be repeated, and returns the heads of each sentence. `precision` is the type of
+    the decoder's arithmetic, which bounds the rounding error of its scores.
     """
 
     name: str

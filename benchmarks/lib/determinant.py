@@ -18,16 +18,10 @@ def clean_scores(batch: Batch) -> Floats:
 
 
 def koo_laplacian(scores: Floats) -> tuple[Floats, Floats, Floats]:
-    """Build Koo et al.'s root-weighted Laplacian; rows are dependents.
+    """Build Koo et al.'s root-weighted Laplacian, (b, n, n): rows are dependents.
 
-    Returns
-    -------
-    laplacian : array of shape (b, n, n)
-        Its column 0 holds the root weights.
-    weights : array of shape (b, n, n + 1)
-        Weights of the words' arcs; the largest of each row is 1.
-    shift : array of shape (b,)
-        To be added to log Z.
+    Column 0 has the root weights. Also returns the weights of the words' arcs, (b, n, n + 1), where
+    the largest of each row is 1, and what to add to log Z therefore, (b,).
     """
     largest = scores[:, 1:].max(axis=2, keepdims=True)
     weights = np.exp(scores[:, 1:] - largest)

@@ -14,14 +14,7 @@ DIGITS = 80
 
 @dataclass(frozen=True)
 class Exact:
-    """Exact log partition and marginals of a sentence, rounded to float64 at the end.
-
-    Attributes
-    ----------
-    log_z : float
-    marginals : float64 array of shape (n + 1, n + 1)
-        P[dep, head].
-    """
+    """Exact log partition and marginals P[dep, head] of a sentence, rounded to float64."""
 
     log_z: float
     marginals: NDArray[np.float64]
@@ -34,13 +27,7 @@ def trees_of(n: int, single_root: bool) -> list[list[int]]:
 
 
 def enumerate_exactly(scores: NDArray[np.floating], *, single_root: bool = True) -> Exact:
-    """Sum over all trees of one sentence.
-
-    Parameters
-    ----------
-    scores : float array of shape (n + 1, n + 1)
-        Scores of a few words.
-    """
+    """Sum over all trees of one sentence of a few words."""
     n = len(scores) - 1
     with localcontext(Context(prec=DIGITS, Emin=-(10**9), Emax=10**9)):
         weights = [[_weight(score) for score in row] for row in scores.tolist()]

@@ -30,14 +30,7 @@ UNCLEAR = 0.05
 
 @dataclass(frozen=True)
 class Batch:
-    """Sentences of scores[dep, head], padded to the longest.
-
-    Attributes
-    ----------
-    scores : float32 or float64 array of shape (b, N + 1, N + 1)
-    lengths : intp array of shape (b,)
-        Words in each sentence.
-    """
+    """Sentences of scores[dep, head], of shape (b, N + 1, N + 1), and their lengths in words."""
 
     scores: NDArray[np.floating]
     lengths: NDArray[np.intp]
@@ -213,13 +206,8 @@ def soft_masks(
 ) -> tuple[Batch, dict[bool, NDArray[np.float64]]]:
     """Make small integers where forbidden arcs have a large negative, finite score.
 
-    Every matrix has a single-root tree without forbidden arcs.
-
-    Returns
-    -------
-    batch : Batch
-    best : dict of float64 arrays of shape (count,)
-        Best score, found by enumeration; the key tells whether exactly one root is wanted.
+    Every matrix has a single-root tree without forbidden arcs. Also returns the best scores, found
+    by enumeration, with exactly one root (True) and with any number (False).
     """
     rng = np.random.default_rng(seed)
     mask = dtype(-1e32 if dtype is np.float64 else -1e9)

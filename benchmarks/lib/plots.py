@@ -17,13 +17,7 @@ DPI = 140
 def panels(
     columns: int = 1, rows: int = 1, width: float = 5.0, height: float = 3.8, **options: Any
 ) -> tuple[Any, list[Any]]:
-    """Make panels of this size in inches, without frames above and to the right.
-
-    Returns
-    -------
-    figure, axes
-        The axes row after row.
-    """
+    """Make panels of this size in inches, row after row, without frames above and to the right."""
     size = (width * columns, height * rows)
     figure, axes = plt.subplots(
         rows, columns, figsize=size, squeeze=False, layout="constrained", **options

@@ -24,25 +24,11 @@ LOG_Z_ERROR, MARGINAL_ERROR = 1e-13, 1e-12
 
 @dataclass(frozen=True)
 class Errors:
-    """Errors of one method on the sentences of one scale.
+    """The largest errors of one method over sentences, for scores times a scale.
 
-    Attributes
-    ----------
-    case : str
-    scale : float
-        Factor of the scores, whose deviation is otherwise about 1.
-    route, kind : str
-    sentences : int
-    log_z : float
-        Largest error of log Z over sentences, relative where log Z is above 1. NaN and failures are
-        left out; NaN if there are no other values.
-    log_z_failed : int
-        Sentences where log Z is not finite, or an error is raised.
-    marginal : float
-        The same for the largest absolute error among the marginals of a sentence.
-    marginals_failed : int
-    negative : int
-        Sentences with a negative marginal.
+    The error of log Z is relative where log Z is above 1, that of marginals absolute. Sentences
+    with an error that is raised or a result that is not finite are left out and counted as failed;
+    those with a marginal below 0 are counted as well.
     """
 
     case: str

@@ -36,16 +36,8 @@ def as_floats(result: Any) -> Floats:
 class Route:
     """A method to compute probabilities of single-root trees, for sentences of one length.
 
-    Attributes
-    ----------
-    name : str
-    kind : {"ours", "peer"}
-    language, version : str
-    log_z, marginals : callable
-        Takes a batch and returns the call to time.
-    unpack : callable
-        Converts the result of a `marginals` call to our form: P[dep, head], (b, n + 1, n + 1).
-    note : str
+    `log_z` and `marginals` take a batch and return the call to time; `unpack` converts the result
+    of the latter to our form, P[dep, head], of shape (b, n + 1, n + 1).
     """
 
     name: str

@@ -29,16 +29,8 @@ PEER_SWOR, PEER_TRIE = "treesample, SWOR", "treesample, SWOR by trie"
 class Sampler:
     """A method to draw single-root trees.
 
-    Attributes
-    ----------
-    name : str
-    kind : {"ours", "peer"}
-    language, version : str
-    bind : callable
-        Takes a batch and k, and returns the call to time. The call can be repeated, and returns
-        for each sentence the heads of its trees, (k', n + 1); k' < k only without replacement.
-    replace : bool
-    note : str
+    `bind` takes a batch and k, and returns the call to time. It can be repeated, and returns the
+    heads of k trees for each sentence, (k, n + 1), or of fewer without replacement.
     """
 
     name: str

@@ -19,17 +19,9 @@ from spacy_rootmind import __version__
 
 @dataclass(frozen=True)
 class Figure:
-    """A measured number with its description.
+    """A measured number; None if it could not be measured, and `note` says why.
 
-    Attributes
-    ----------
-    title : str
-        Figures with the same title make a table.
-    subject : str
-    value : float or None
-        None if it could not be measured; `note` says why.
-    unit : str
-    note : str
+    Figures with the same title make a table.
     """
 
     title: str

@@ -110,17 +110,7 @@ class Times:
 
 @dataclass(frozen=True)
 class Pace:
-    """CPU time of the parts of a training, in seconds.
-
-    Attributes
-    ----------
-    start : float
-        Initialization.
-    step : float
-        One step.
-    checkpoint : float
-        One evaluation on the dev set, and saving.
-    """
+    """CPU seconds of initialization, of a step, and of an evaluation on the dev set with saving."""
 
     start: float
     step: float

@@ -22,17 +22,7 @@ LAST = "model-last"
 
 @dataclass
 class Matrices:
-    """Scores of one parser on one test set.
-
-    Attributes
-    ----------
-    scores : list of float32 array of shape (n + 1, n + 1)
-        `scores[dep, head]`; index 0 is ROOT.
-    heads : list of int32 array of shape (n + 1,)
-        Gold heads; -1 at index 0.
-    train_sentences, steps : int
-        Number of training sentences and training steps.
-    """
+    """Scores[dep, head] of one parser on one test set, and gold heads; index 0 is ROOT."""
 
     scores: list[Floats]
     heads: list[Ints]
@@ -96,13 +86,7 @@ def require_scores(root: Path, state: str = TRAINED) -> dict[str, Path]:
 
 
 def padded(scores: list[Floats]) -> Iterator[tuple[Ints, Floats, Ints]]:
-    """Batch sentences of similar length.
-
-    Yields
-    ------
-    members, batch, lengths
-        Indices of the sentences, their padded scores, and their lengths in words.
-    """
+    """Batch sentences of similar length: indices, padded scores, and lengths in words."""
     lengths = np.array([len(square) - 1 for square in scores])
     order = np.argsort(lengths, kind="stable")
     start = 0

@@ -12,16 +12,9 @@ from spacy_rootmind import decode
 class Outcome:
     """Counts over the test sentences of a treebank, or of several.
 
-    Attributes
-    ----------
-    train_sentences, sentences, words : int
-    malformed : int
-        Sentences whose unconstrained tree has several roots.
-    correct, exact : tuple of int
-        Correct heads, and sentences with all heads correct: without and with the constraint.
-    repaired, broken : int
-        Words of malformed sentences whose head the constraint corrects, and words whose correct
-        head it loses.
+    A malformed tree, without the constraint, has several roots. Correct heads and exact matches are
+    counted without and with the constraint. `repaired` and `broken` are the words whose head the
+    constraint corrects, and whose correct head it loses.
     """
 
     train_sentences: int

@@ -29,15 +29,7 @@ KEY = ("treebank", "inputs", "seed", "epochs")
 
 @dataclass(frozen=True)
 class Published:
-    """A row of the paper's table 2.
-
-    Attributes
-    ----------
-    train, test : int
-        Sentences.
-    malformed, uas_change, exact_match_change : float
-        Malformed trees, and relative changes by the constraint, %.
-    """
+    """A row of the paper's table 2: sentences, malformed trees, %, and relative changes, %."""
 
     train: int
     test: int

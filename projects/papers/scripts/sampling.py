@@ -60,10 +60,7 @@ def loses_digits(scores: Floats) -> bool:
 def measure_tries(scores: list[Floats]) -> list[float]:
     """Calculate how many walks to ROOT one single-root tree takes: 1 / P(a single root).
 
-    Returns
-    -------
-    list of float
-        Mean, median and largest over sentences, and the share of those above three, %.
+    Returns the mean, median and largest over sentences, and the share of those above three, %.
     """
     tries = np.array(
         [np.exp(-TreeDistribution(square.astype(float)).single_root_log_prob) for square in scores]
@@ -138,11 +135,8 @@ def measure_bias(chosen: list[Floats], k: int) -> list[list]:
 def measure_duplicates(chosen: list[Floats], k: int) -> list[float]:
     """Draw k trees with and without replacement.
 
-    Returns
-    -------
-    list of float
-        Share of draws that repeat an earlier one, %, with and without replacement; probability of
-        the distinct trees drawn, %, likewise; sentences with fewer than k trees, %.
+    Returns the share of draws that repeat an earlier one and the probability of the distinct trees
+    drawn, each with and without replacement, and the share of sentences with fewer than k trees, %.
     """
     repeated: tuple[list, list] = ([], [])
     covered: tuple[list, list] = ([], [])

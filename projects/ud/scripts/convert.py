@@ -74,14 +74,7 @@ class Counts:
 
 
 def choose_language(wanted: str, code: str) -> tuple[Language, str]:
-    """Make a blank pipeline for the given language, or for that of the treebank.
-
-    Returns
-    -------
-    nlp : Language
-    reason : str
-        Message for the user.
-    """
+    """Make a blank pipeline for the given language or that of the treebank, and say which one."""
     own = code.split("_")[0]
     lang = SPACY_CODES.get(own, own) if wanted == AUTO else wanted
     try:
@@ -149,16 +142,9 @@ def merged_tokens(sentence: Sentence, words: str, nlp: Language) -> set[int]:
 
 @dataclass(frozen=True)
 class Converted:
-    """A sentence as a Doc.
+    """A sentence as a Doc, its text, and the offsets of each token in the text.
 
-    Attributes
-    ----------
-    doc : Doc
-    text : str
-        As in `Sentence.text`.
-    spans : list of (int, int)
-        Offsets of each token of the Doc in the text. Words that do not spell their token all have
-        its span.
+    Words that do not spell their token all have its span.
     """
 
     doc: Doc
@@ -305,16 +291,7 @@ def annotated_shares(sentences: list[Sentence]) -> dict[str, float]:
 
 
 def read_treebank(folder: Path) -> tuple[str, dict[str, list[Sentence]], list[str]]:
-    """Read all splits of a treebank; hold out a dev set if there is none.
-
-    Returns
-    -------
-    code : str
-        See `find_files`.
-    splits : dict of list of Sentence
-    remarks : list of str
-        Messages for the user.
-    """
+    """Read the code and all splits of a treebank; remark on a dev set that is held out."""
     code, files = find_files(folder)
     for split in ("train", "test"):
         if not files[split]:

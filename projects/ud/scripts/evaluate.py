@@ -96,11 +96,8 @@ def scores_of(nlp: Language, examples: list[Example]) -> dict:
 def word_scores(nlp: Language, examples: list[Example]) -> dict[str, float | None]:
     """Score the words found, and what the pipeline predicts of them.
 
-    Returns
-    -------
-    scores : dict
-        F1 as in CoNLL 2018, with gold words the accuracy: of words (`words_f`), and of a column
-        (such as `upos_f`) over the words that have it in the treebank; None if there are none.
+    F1 as in CoNLL 2018, with gold words the accuracy: of words (`words_f`), and of a column (such
+    as `upos_f`) over the words that have it in the treebank; None if there are none.
     """
     found = [pair for example in examples for pair in found_words(example)]
     gold = [word for example in examples for word in example.reference]

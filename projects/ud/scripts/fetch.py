@@ -34,16 +34,9 @@ def locate(source: str, assets: Path, name: str) -> Path:
 
 
 def fetch(source: str, assets: Path, name: str) -> list[Path]:
-    """Copy a treebank's files, README and licence to the assets; its folder there is emptied first.
+    """Copy a treebank's files, README and licence to the assets; its folder is emptied first.
 
-    Parameters
-    ----------
-    source
-        The treebank's folder, or its parent folder; empty if the treebank is in the assets.
-    assets
-        The folder of all treebanks.
-    name
-        The treebank's name.
+    `source` is the treebank's folder or its parent; empty if the treebank is in the assets.
     """
     folder, target = locate(source, assets, name), assets / name
     files = list(chain(*find_files(folder)[1].values()))

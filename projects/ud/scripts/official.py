@@ -54,11 +54,8 @@ def official_scores(nlp: Language, gold: Path) -> dict[str, float]:
 def score(docs: Iterable[Doc], gold: Path) -> dict[str, float]:
     """Score parses of a treebank's text.
 
-    Returns
-    -------
-    scores : dict of float
-        F1 from 0 to 1, by the scorer's names, of what the Docs have. Labels count without subtypes,
-        and LAS and UAS with punctuation.
+    Returns F1 from 0 to 1, by the scorer's names, of what the Docs have. Labels count without
+    subtypes, and LAS and UAS with punctuation.
     """
     docs = list(docs)
     parsed = b"".join(write_conllu(doc, InputRecord("", 1, text=doc.text), 0) for doc in docs)

@@ -38,15 +38,7 @@ class SetupError(ValueError):
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of transformer component.
-
-    Attributes
-    ----------
-    extra : str
-        Extra of our package that installs its requirements.
-    english, multilingual : str
-        The encoders for treebanks that are English, and for others.
-    """
+    """A kind of transformer component: the extra that installs it, and encoders for treebanks."""
 
     extra: str
     english: str
@@ -63,17 +55,7 @@ KINDS = {
 
 
 def check(encoder: str, pretrained: str, gpu: int) -> None:
-    """Check that packages and GPU are available, without loading them.
-
-    Parameters
-    ----------
-    encoder
-        One of `ENCODERS`.
-    pretrained
-        Name or folder of an encoder, or "auto".
-    gpu
-        Number of a GPU; -1 for the CPU.
-    """
+    """Check that packages and GPU are available, without loading them."""
     kind = KINDS.get(encoder)
     if kind is None and pretrained != AUTO:
         raise SetupError(
@@ -140,23 +122,9 @@ def check_package(name: str, needed_by: str, otherwise: str = "") -> None:
 
 
 def choose(encoder: str, pretrained: str, code: str) -> tuple[str | None, str]:
-    """Choose the given encoder, or one for the treebank's language.
+    """Choose the given encoder, or one for the language of a treebank with this code.
 
-    Parameters
-    ----------
-    encoder
-        One of `ENCODERS`.
-    pretrained
-        Name or folder of an encoder, or "auto".
-    code
-        The treebank's short name, whose first part is a language code.
-
-    Returns
-    -------
-    name : str or None
-        None if nothing is pretrained.
-    reason : str
-        Message for the user.
+    Returns its name, None if nothing is pretrained, and a message for the user.
     """
     if encoder == CPU:
         return None, "no pretrained encoder"
@@ -173,15 +141,7 @@ def choose(encoder: str, pretrained: str, code: str) -> tuple[str | None, str]:
 
 
 def settings_of(encoder: str, name: str) -> dict[str, Any]:
-    """List the settings of a config for a pretrained encoder; downloads its config.json.
-
-    Parameters
-    ----------
-    encoder
-        One of `KINDS`.
-    name
-        Name on the Hugging Face hub, or a folder written by `save_pretrained`.
-    """
+    """List the settings of a config for a pretrained encoder; downloads its config.json."""
     from transformers import AutoConfig
 
     try:

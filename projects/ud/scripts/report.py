@@ -38,22 +38,11 @@ SHOWN = {
 
 
 def summarize(scores: dict[int, dict[str, dict]], about: dict, run: str) -> dict:
-    """Compute mean and sample standard deviation of each score over the seeds.
+    """Compute mean and sample standard deviation of each score, by seed and evaluation, over seeds.
 
-    Parameters
-    ----------
-    scores
-        For each seed, the scores of each evaluation.
-    about
-        The description of the treebank by `convert.py`.
-    run
-        Name of the run.
-
-    Returns
-    -------
-    summary : dict
-        Scores are shares. The deviation is None with one seed; mean and deviation are None if a
-        score is None or, because a component is not trained, missing.
+    `about` is the description of the treebank by `convert.py`. Scores are shares. The deviation is
+    None with one seed; both are None if a score is None or, because a component is not trained,
+    missing.
     """
     seeds = list(scores)
     evaluations = {}

@@ -58,21 +58,9 @@ def read_seeds(text: str) -> list[int]:
 
 
 def choose_components(text: str, annotated: dict[str, float]) -> tuple[list[str], list[str]]:
-    """Choose the components to train with the parser.
+    """Choose the components to train with the parser, and remark on the others.
 
-    Parameters
-    ----------
-    text
-        Names separated by spaces or commas, or "none".
-    annotated
-        The share of words that each column of the treebank annotates.
-
-    Returns
-    -------
-    names : list of str
-        Those whose column annotates at least half of the words.
-    remarks : list of str
-        Messages for the user about the others.
+    These are the named ones whose column annotates at least half of the words.
     """
     names = [] if text == NO_COMPONENTS else text.replace(",", " ").split()
     if not set(names) <= set(COMPONENTS) or (not names and text != NO_COMPONENTS):
@@ -97,19 +85,10 @@ def overrides_of(
 ) -> dict[str, str]:
     """Collect the settings of the config to change.
 
-    Parameters
-    ----------
-    config
-        The training config.
-    corpus
-        The folder written by `convert.py`.
-    steps
-        Training steps; 0 for the config's. The learning rate falls over these steps, after a
-        warm-up of at most a tenth of them, and the dev set is scored five times.
-    text
-        More settings, such as "training.dropout=0.3 training.batcher.size=500".
-    sizes
-        The settings for a pretrained encoder.
+    `steps` are 0 for the config's. Otherwise the learning rate falls over these steps, after a
+    warm-up of at most a tenth of them, and the dev set is scored five times. `text` has more
+    settings, such as "training.dropout=0.3 training.batcher.size=500", and `sizes` those for a
+    pretrained encoder.
     """
     settings = {
         "paths.train": str(corpus / "train.spacy"),
@@ -195,15 +174,7 @@ def describe_failure(seed: int, code: int, folder: Path) -> str:
 
 
 def sources_of(about: dict, encoder: str | None) -> list[dict[str, str]]:
-    """Name the sources of a pipeline, for its meta.json.
-
-    Parameters
-    ----------
-    about
-        The description of the treebank by `convert.py`.
-    encoder
-        Name or folder of a pretrained encoder, or None.
-    """
+    """Name the treebank and the encoder, if there is one, as sources in a pipeline's meta.json."""
     url = f"https://universaldependencies.org/treebanks/{about['code']}/index.html"
     sources = [{"name": about["treebank"], "url": url}]
     if about["license"]:
@@ -219,10 +190,7 @@ def sources_of(about: dict, encoder: str | None) -> list[dict[str, str]]:
 def keep_best(run: Path, seeds: list[int], corpus: Path, encoder: str | None) -> int:
     """Copy the pipeline with the best LAS on the dev set, and add its sources to meta.json.
 
-    Returns
-    -------
-    seed : int
-        Its seed; the first one among equals.
+    Returns its seed, the first one among equals.
     """
 
     def dev_score(seed: int) -> float:

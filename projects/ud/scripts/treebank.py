@@ -30,24 +30,10 @@ class TreebankError(ValueError):
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence of a treebank.
+    """A sentence of a treebank, found at a file and line.
 
-    Attributes
-    ----------
-    where : str
-        File and line, for messages.
-    words : list of list of str
-        The ten columns of each syntactic word.
-    heads : list of int
-        Head of each word, counted from 1; 0 for the root.
-    tokens : list of Token
-        Tokens in order, which cover all words.
-    stated_text : str or None
-        The comment `# text`.
-    n_empty : int
-        Number of empty nodes, which are left out.
-    starts_paragraph : bool
-        Whether it is marked as the first of a paragraph or document.
+    Words are the ten columns of each syntactic word, heads are counted from 1 with 0 for the root,
+    tokens cover all words. `starts_paragraph` is set for the first of a paragraph or document.
     """
 
     where: str
@@ -81,12 +67,8 @@ class Sentence:
 def find_files(folder: Path) -> tuple[str, dict[str, list[Path]]]:
     """Find a treebank's files by the ends of their names.
 
-    Returns
-    -------
-    code : str
-        The treebank's short name, such as "en_ewt", whose first part is a language code.
-    files : dict
-        Files of train, dev and test: none, one, or several if the treebank comes in parts.
+    Returns its short name, such as "en_ewt", and the files of train, dev and test: none, one, or
+    several if the treebank comes in parts.
     """
     files = {split: sorted(folder.glob(f"*-ud-{split}*.conllu")) for split in SPLITS}
     codes = {path.name.split("-ud-")[0] for path in chain(*files.values())}

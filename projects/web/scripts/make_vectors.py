@@ -76,12 +76,7 @@ def average_vectors(
     tokenizer: PreTrainedTokenizerBase,
     model: PreTrainedModel,
 ) -> np.ndarray:
-    """Average the contextual vectors of each word over its occurrences.
-
-    Returns
-    -------
-    float64 array of shape (len(counts), hidden size of the transformer)
-    """
+    """Average the contextual vectors of each word over its occurrences, a row a word."""
     rows = {word: row for row, word in enumerate(counts)}
     sums = np.zeros((len(rows), model.config.hidden_size))
     found = np.zeros(len(rows))

@@ -21,13 +21,8 @@ LAYER = re.compile(r"\blayers?\.(\d+)\.")
 def make_freeze_layers(n_layers: int, start_from: str = "") -> Callable[[Language], Language]:
     """Keep the first layers of the transformer, and its embeddings, as they are.
 
-    Gradients end above them, so that a step of the training takes less time.
-
-    Parameters
-    ----------
-    n_layers : int
-    start_from : str
-        Folder of a trained pipeline to start from, as in `web.start_from.v1`; empty for none.
+    Gradients end above them, so that a step of the training takes less time. `start_from` is as in
+    `web.start_from.v1`; empty for none.
     """
 
     def freeze_layers(nlp: Language) -> Language:
@@ -50,13 +45,7 @@ def make_freeze_layers(n_layers: int, start_from: str = "") -> Callable[[Languag
 
 @spacy.registry.callbacks("web.start_from.v1")
 def make_start_from(path: Path) -> Callable[[Language], Language]:
-    """Start from the weights of a trained pipeline with the same components and labels.
-
-    Parameters
-    ----------
-    path : Path
-        Folder of the pipeline.
-    """
+    """Start from the weights of a trained pipeline with the same components and labels."""
 
     def start_from(nlp: Language) -> Language:
         trained = spacy.load(path)
