@@ -5,7 +5,6 @@ import pytest
 import spacy
 import srsly
 from convert import (
-    RAW,
     choose_language,
     convert_split,
     hold_out,
@@ -71,16 +70,11 @@ def test_syntactic_words_are_the_treebanks():
         ("chat", 1, "obl", False),
         (".", 1, "punct", True),
     ]
-    raw = doc.user_data[RAW]
-    assert raw["text"] == "Il parle du chat. "
-    assert [raw["text"][start:end] for start, end in raw["spans"]] == (
-        ["Il", "parle", "du", "du", "chat", "."]
-    )
 
 
 def test_orthographic_tokens_are_those_of_the_text():
     [doc] = docs_of(DU, "orthographic")
-    assert doc.text == doc.user_data[RAW]["text"] == "Il parle du chat. "
+    assert doc.text == "Il parle du chat. "
     assert [(t.text, t.head.text) for t in doc] == [
         ("Il", "parle"),
         ("parle", "parle"),
@@ -95,7 +89,7 @@ def test_tokens_of_one_word_keep_their_text(words):
     lines = conllu([("can", 2, "aux", "_"), ("go", 0, "root", "_")], [row("1-1", "Kann")])
     [doc] = docs_of(lines, words)
     assert parts(doc) == [("Kann", 1, "aux", True), ("go", 1, "ROOT", True)]
-    assert doc.user_data[RAW] == {"text": "Kann go ", "spans": [(0, 4), (5, 7)]}
+    assert doc.text == "Kann go "
 
 
 @pytest.mark.parametrize("words", convert.WORDS)
@@ -197,10 +191,6 @@ def test_real_treebanks_keep_words_trees_and_text(name, ud_folder):
         assert [t.dep_ for t in span] == [w[7].replace("root", "ROOT") for w in sentence.words]
     docs, counts = convert_split(sentences, "orthographic", nlp, 10)
     assert "".join(doc.text for doc in docs) == "".join(s.text for s in sentences)
-    for doc in docs:
-        raw = doc.user_data[RAW]
-        assert doc.text == raw["text"]
-        assert [raw["text"][s:e] for s, e in raw["spans"]] == [token.text for token in doc]
     assert counts.other_text == 0
 
 

@@ -2,52 +2,15 @@
 
 import csv
 
-import official
 import pytest
 import report
 import spacy
 import srsly
-from evaluate import (
-    align,
-    evaluate,
-    gold_examples,
-    scores_of,
-    sentence_score,
-    text_examples,
-)
+from evaluate import evaluate, gold_examples, scores_of
 from parsers import make_nlp
-from report import EVALUATIONS, GOLD, OFFICIAL, TEXT, summarize, write_tables
-from spacy.scorer import Scorer
+from report import EVALUATIONS, GOLD, OFFICIAL, summarize, write_tables
 from spacy.tokens import Doc, DocBin
-from spacy.training import Alignment, Corpus
-
-
-def lists(alignment):
-    """For each item of an alignment, its counterparts."""
-    pairs = []
-    for ragged in (alignment.x2y, alignment.y2x):
-        pairs.append([ragged[i].tolist() for i in range(len(ragged.lengths))])
-    return pairs
-
-
-def test_words_are_aligned_by_their_place_in_the_text():
-    nlp = spacy.blank("xx")
-    doc = nlp("Il parle  du chat, l'un.")
-    assert [t.text for t in doc] == ["Il", "parle", " ", "du", "chat", ",", "l'un", "."]
-    # Il, parle, de, le, chat, ",", l', un, .
-    spans = [(0, 2), (3, 8), (10, 12), (10, 12), (13, 17), (17, 18), (19, 21), (21, 23), (23, 24)]
-    x2y, y2x = lists(align(doc, spans))
-    assert x2y == [[0], [1], [], [2, 3], [4], [5], [6, 7], [8]]
-    assert y2x == [[0], [1], [3], [3], [4], [5], [6], [6], [7]]
-
-
-def test_alignment_is_spacys_where_words_spell_the_text(quickstart_docs):
-    nlp = spacy.blank("xx")
-    for reference in quickstart_docs[:100]:
-        spans = [(token.idx, token.idx + len(token)) for token in reference]
-        doc = nlp(reference.text)
-        theirs = Alignment.from_strings([t.text for t in doc], [t.text for t in reference])
-        assert lists(align(doc, spans)) == lists(theirs)
+from spacy.training import Corpus
 
 
 @pytest.fixture(scope="module")
@@ -93,44 +56,18 @@ def test_gold_sentences_stay_whole_and_together(corpora, pipeline, tmp_path):
     assert all(len(list(doc.sents)) > len(own) for doc, own in zip(docs, found, strict=True))
 
 
-def test_scores_from_text_are_the_official_ones(corpora, pipeline):
-    """The same Docs are scored, in which fused words are one token, and lost."""
-    folder = corpora / "syntactic"
-    nlp = spacy.load(pipeline)
-    examples = text_examples(nlp, folder / "test.spacy")
-    scores = scores_of(nlp, examples)
-    right = official.score([example.predicted for example in examples], folder / "test.conllu")
-    assert scores["words_f"] == pytest.approx(right["Words"])
-    assert sentence_score(examples) == pytest.approx(right["Sentences"])
-    assert scores["dep_las_conll18"] == pytest.approx(right["LAS"])
-    assert 0.05 < scores["dep_las_conll18"] < scores["words_f"] < 0.99
-
-
-def test_sentences_are_scored_like_spacys_where_words_spell_them(corpora):
-    examples = text_examples(spacy.blank("xx"), corpora / "orthographic" / "test.spacy")
-    for example in examples:
-        starts = {sentence.start_char for sentence in example.reference.sents}
-        for token in example.predicted:
-            token.is_sent_start = (token.idx in starts and token.i % 5 > 0) or token.text == "the"
-    expected = Scorer.score_spans(examples, "sents", getter=lambda doc, _: doc.sents)
-    assert 0.1 < expected["sents_f"] < 0.9
-    assert sentence_score(examples) == pytest.approx(expected["sents_f"])
-
-
 def test_evaluation_has_all_test_sets(corpora, pipeline):
     scores = evaluate(pipeline, corpora / "syntactic")
-    assert set(scores) == {OFFICIAL, GOLD, TEXT}
+    assert set(scores) == {OFFICIAL, GOLD}
     nlp = spacy.load(pipeline)
     gold = scores_of(nlp, gold_examples(nlp, corpora / "syntactic" / "test.spacy"))
     assert scores[GOLD] == gold
     assert scores[GOLD]["root_violations"] == 0.0
-    # Paragraphs have the same words as Docs of ten sentences.
-    assert scores[OFFICIAL]["Words"] == scores[TEXT]["words_f"] < 0.99
     # Columns that no component predicts are not scored.
     assert set(scores[OFFICIAL]) == {"Words", "Sentences", "UAS", "LAS", "CLAS"}
     assert 0.1 < scores[OFFICIAL]["LAS"] < scores[OFFICIAL]["UAS"] < scores[GOLD]["dep_uas_all"]
-    # Fused words cannot be right.
-    assert scores[TEXT]["dep_uas_all"] < scores[GOLD]["dep_uas_all"]
+    # Fused words cannot be right in text.
+    assert scores[OFFICIAL]["Words"] < 0.99
 
 
 # --- tables ------------------------------------------------------------------------------------
@@ -154,7 +91,6 @@ def test_tables_agree(tmp_path):
     scores = {0: made_scores(0.5, root_acc=None), 1: made_scores(0.75)}
     for seed in scores:
         del scores[seed][GOLD]["xpos_f"]
-        scores[seed][TEXT]["xpos_f"] = None
     summary = summarize(scores, ABOUT, "syntactic-cpu")
     write_tables(summary, tmp_path)
     assert srsly.read_json(tmp_path / "summary.json") == srsly.json_loads(srsly.json_dumps(summary))

@@ -52,8 +52,6 @@ SPACY_CODES = {"no": "nb"}
 HOLD_OUT, HOLD_OUT_TINY, TINY = 10, 5, 100
 # Columns of CoNLL-U that Docs keep, besides the trees.
 COLUMNS = {"LEMMA": LEMMA, "UPOS": UPOS, "XPOS": XPOS, "FEATS": FEATS}
-# Key in user_data of a reference Doc: its text, and the offsets of its tokens in the text.
-RAW = "raw"
 
 
 @dataclass
@@ -140,19 +138,7 @@ def merged_tokens(sentence: Sentence, words: str, nlp: Language) -> set[int]:
     return merged
 
 
-@dataclass(frozen=True)
-class Converted:
-    """A sentence as a Doc, its text, and the offsets of each token in the text.
-
-    Words that do not spell their token all have its span.
-    """
-
-    doc: Doc
-    text: str
-    spans: list[tuple[int, int]]
-
-
-def convert_sentence(sentence: Sentence, merged: set[int], vocab: Vocab) -> Converted:
+def convert_sentence(sentence: Sentence, merged: set[int], vocab: Vocab) -> Doc:
     """Make a Doc of a sentence, with the treebank's text.
 
     A merged token is annotated as its topmost word. Words that do not spell their token are
@@ -160,35 +146,28 @@ def convert_sentence(sentence: Sentence, merged: set[int], vocab: Vocab) -> Conv
     """
     rows: list[list[str]] = []
     spaces: list[bool] = []
-    spans: list[tuple[int, int]] = []
     # The word that each token of the Doc stands for, and the token that has each word.
     words: list[int] = []
     places: list[int] = []
-    for i, (token, start) in enumerate(zip(sentence.tokens, sentence.starts, strict=True)):
+    for i, token in enumerate(sentence.tokens):
         own = range(token.first, token.stop)
         # A multiword token of one word may have another form than its word.
         if i in merged or len(own) == 1:
             top = min(own, key=partial(depth, sentence.heads))
             row = list(sentence.words[top])
             row[FORM] = token.form
-            kept, new, offsets = [top], [row], [0]
+            kept, new, is_apart = [top], [row], False
             places += [len(words)] * len(own)
         else:
             kept, new = own, sentence.words[token.first : token.stop]
-            offsets = split_places(token, sentence)
+            is_apart = split_places(token, sentence) is None
             places += range(len(words), len(words) + len(own))
         words += kept
         rows += new
-        spaces += [offsets is None] * (len(kept) - 1) + [token.spaced]
-        end = start + len(token.form)
-        if offsets is None:
-            spans += [(start, end)] * len(kept)
-        else:
-            spans += pairwise([*(start + offset for offset in offsets), end])
+        spaces += [is_apart] * (len(kept) - 1) + [token.spaced]
     heads = [sentence.heads[word] for word in words]
     heads = [places[head - 1] if head else i for i, head in enumerate(heads)]
-    doc = make_doc(rows, spaces, heads, vocab)
-    return Converted(doc, sentence.text, spans)
+    return make_doc(rows, spaces, heads, vocab)
 
 
 def depth(heads: list[int], word: int) -> int:
@@ -223,29 +202,18 @@ def make_doc(rows: list[list[str]], spaces: list[bool], heads: list[int], vocab:
 # --- Docs --------------------------------------------------------------------------------------
 
 
-def make_docs(converted: list[Converted], n_sents: int) -> Iterator[Doc]:
-    """Make Docs of `n_sents` sentences; `doc.user_data` has the treebank's text."""
+def make_docs(converted: list[Doc], n_sents: int) -> Iterator[Doc]:
+    """Join Docs of single sentences to Docs of `n_sents` sentences."""
     for start in range(0, len(converted), n_sents):
         group = converted[start : start + n_sents]
-        doc = Doc.from_docs([sentence.doc for sentence in group], ensure_whitespace=False)
+        doc = Doc.from_docs(group, ensure_whitespace=False)
         n_found = len(list(doc.sents))
         if n_found != len(group):
             msg.warn(
                 f"spaCy finds {n_found} sentences in {len(group)} trees that start with "
                 f"{doc[:8].text!r}: some of them are too non-projective for spaCy"
             )
-        doc.user_data[RAW] = raw_text(group)
         yield doc
-
-
-def raw_text(sentences: list[Converted]) -> dict:
-    """Join the texts of sentences, with the offsets of all tokens."""
-    text = ""
-    spans: list[tuple[int, int]] = []
-    for sentence in sentences:
-        spans += [(start + len(text), end + len(text)) for start, end in sentence.spans]
-        text += sentence.text
-    return {"text": text, "spans": spans}
 
 
 def convert_split(
@@ -316,11 +284,6 @@ def read_treebank(folder: Path) -> tuple[str, dict[str, list[Sentence]], list[st
     return code, splits, remarks
 
 
-def write_docs(docs: list[Doc], path: Path) -> None:
-    """Write Docs with the text of the treebank."""
-    DocBin(docs=docs, store_user_data=True).to_disk(path)
-
-
 def convert(
     folder: Path,
     output: Path,
@@ -344,10 +307,10 @@ def convert(
     counts = {}
     for split in SPLITS:
         docs, counts[split] = convert_split(splits[split], words, nlp, n_sents)
-        write_docs(docs, output / f"{split}.spacy")
-        if split == "test":
-            lines = [doc.user_data[RAW]["text"].strip() for doc in docs]
-            (output / "test.txt").write_text("".join(f"{line}\n" for line in lines), "utf8")
+        DocBin(docs=docs).to_disk(output / f"{split}.spacy")
+    texts = [sentence.text for sentence in splits["test"]]
+    lines = ["".join(texts[i : i + n_sents]).strip() for i in range(0, len(texts), n_sents)]
+    (output / "test.txt").write_text("".join(f"{line}\n" for line in lines), "utf8")
     parts = [path.read_text("utf8") for path in find_files(folder)[1]["test"]]
     (output / "test.conllu").write_text("".join(parts), "utf8")
     report(counts, words)

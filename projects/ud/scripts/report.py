@@ -7,11 +7,10 @@ from statistics import mean, stdev
 import srsly
 from official import NEEDED
 
-OFFICIAL, GOLD, TEXT = "official", "gold", "text"
+OFFICIAL, GOLD = "official", "gold"
 EVALUATIONS = {
     OFFICIAL: "raw text, official scorer",
     GOLD: "gold words and sentences",
-    TEXT: "from text",
 }
 # Scores to show for each evaluation, with their names.
 ATTACHMENT = {
@@ -33,7 +32,6 @@ SHOWN = {
         "dep_lem": "sentences with all arcs correct",
         "root_violations": "sentences without exactly one root",
     },
-    TEXT: {"words_f": "words, F1", "sents_f": "sentences, F1", **ATTACHMENT, **WORDS},
 }
 
 
