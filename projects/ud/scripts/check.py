@@ -32,7 +32,8 @@ def check_language(wanted: str, source: str, treebank: str) -> None:
 def check_build(formats: str) -> None:
     """Check that the formats of packages can be built."""
     if formats != NO_BUILD:
-        check_package(BUILD, f"--vars.build {formats}", f", or set --vars.build {NO_BUILD}")
+        otherwise = f" {BUILD}, or set --vars.build {NO_BUILD}"
+        check_package(BUILD, f"--vars.build {formats}", otherwise)
 
 
 def main() -> None:

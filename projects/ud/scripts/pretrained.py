@@ -1,15 +1,12 @@
 """Pretrained encoders: their requirements, the choice for a language, and their sizes."""
 
-from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from packaging.requirements import Requirement
 from thinc.compat import has_torch_cuda_gpu, has_torch_mps_gpu
 from thinc.util import gpu_is_available
 
-PACKAGE = "spacy-rootmind"
 AUTO = "auto"
 ENGLISH = "en"
 CPU, CURATED, TRANSFORMER = ENCODERS = ("cpu", "curated", "transformer")
@@ -36,18 +33,23 @@ class SetupError(ValueError):
     """A requirement is not met; the message says why and what to do."""
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A kind of transformer component: the extra that installs it, and encoders for treebanks."""
+class Kind(NamedTuple):
+    """A kind of transformer component: the extra and package that it needs, and its encoders."""
 
     extra: str
+    package: str
     english: str
     multilingual: str
 
 
 KINDS = {
-    TRANSFORMER: Kind("transformers", "roberta-base", "xlm-roberta-base"),
-    CURATED: Kind("curated", "bert-base-cased", "bert-base-multilingual-cased"),
+    TRANSFORMER: Kind("transformers", "spacy-transformers", "roberta-base", "xlm-roberta-base"),
+    CURATED: Kind(
+        "curated",
+        "spacy-curated-transformers",
+        "bert-base-cased",
+        "bert-base-multilingual-cased",
+    ),
 }
 
 
@@ -63,31 +65,9 @@ def check(encoder: str, pretrained: str, gpu: int) -> None:
             f"transformer or --vars.encoder curated too"
         )
     if kind is not None:
-        missing = unmet(kind.extra)
-        if missing:
-            raise SetupError(
-                f"--vars.encoder {encoder} needs {' and '.join(missing)}: in projects/ud of a "
-                f'checkout, pip install -e "../..[{kind.extra}]"'
-            )
+        otherwise = f' -e "../..[{kind.extra}]", in projects/ud of a checkout'
+        check_package(kind.package, f"--vars.encoder {encoder}", otherwise)
     check_gpu(gpu, needs_torch=kind is not None)
-
-
-def unmet(extra: str) -> list[str]:
-    """List unmet requirements of an extra of our package, with the installed versions."""
-    missing = []
-    for line in requires(PACKAGE) or ():
-        requirement = Requirement(line)
-        if requirement.marker is None or not requirement.marker.evaluate({"extra": extra}):
-            continue
-        wanted = f"{requirement.name}{requirement.specifier}"
-        try:
-            found = version(requirement.name)
-        except PackageNotFoundError:
-            missing.append(f"{wanted} (not installed)")
-        else:
-            if not requirement.specifier.contains(found, prereleases=True):
-                missing.append(f"{wanted} (installed: {found})")
-    return missing
 
 
 def check_gpu(gpu: int, needs_torch: bool = False) -> None:
@@ -106,15 +86,15 @@ def check_gpu(gpu: int, needs_torch: bool = False) -> None:
         )
 
 
-def check_package(name: str, needed_by: str, otherwise: str = "") -> None:
-    """Check that a package is installed; SetupError says what else to do."""
+def check_package(name: str, needed_by: str, install: str = "") -> None:
+    """Check that a package is installed; `install` says how, unless by its name."""
     try:
         # By its distribution: a folder named `build` can be imported as well.
         version(name)
     except PackageNotFoundError as error:
         raise SetupError(
-            f"{needed_by} needs the package {name!r}, which is not installed: pip install {name}"
-            f"{otherwise}"
+            f"{needed_by} needs the package {name!r}, which is not installed: pip install"
+            f"{install or f' {name}'}"
         ) from error
 
 
@@ -157,26 +137,9 @@ def settings_of(encoder: str, name: str) -> dict[str, Any]:
         ) from error
     if encoder != CURATED:
         return {}
-    check_bert(name, found.model_type)
+    if found.model_type != "bert":
+        raise SetupError(
+            f"expected a BERT for --vars.encoder curated, {name!r} is of type "
+            f"{found.model_type!r}: choose another one, or --vars.encoder transformer, for all kinds"
+        )
     return {f"{MODEL}.{own}": getattr(found, its) for own, its in SETTINGS.items()}
-
-
-def check_bert(name: str, model_type: str) -> None:
-    """Check that an encoder is a BERT with a WordPiece tokenizer; downloads the tokenizer."""
-    from transformers import AutoTokenizer, BertTokenizerFast
-
-    advice = "choose another one, or --vars.encoder transformer, for encoders of all kinds"
-    if model_type != "bert":
-        raise SetupError(
-            f"expected a BERT for --vars.encoder curated, {name!r} is of type {model_type!r}: "
-            f"{advice}"
-        )
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(name)
-    except (ImportError, OSError, ValueError) as error:
-        raise SetupError(f"cannot read the tokenizer of {name!r}: {error}") from error
-    if not isinstance(tokenizer, BertTokenizerFast):
-        raise SetupError(
-            f"expected a WordPiece tokenizer (BertTokenizer) for --vars.encoder curated, that of "
-            f"{name!r} is {type(tokenizer).__name__}: {advice}"
-        )
