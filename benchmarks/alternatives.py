@@ -7,11 +7,10 @@ probability is at least a threshold. Precision, recall and F of each against the
     python benchmarks/alternatives.py training/model-best --corpus test.spacy --out results
 """
 
-import argparse
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
+from lib.options import add_pipelines, make_parser
 from lib.pipelines import load, on_gold_tokens, read_gold
 from lib.tables import table, write_markdown
 from spacy.tokens import Doc
@@ -22,19 +21,6 @@ LEAST = 0.001
 
 Pair = tuple[int, int, int]
 """Number of the Doc, dependent, head."""
-
-
-def parse_arguments() -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("model", help="name or folder of a trained pipeline")
-    parser.add_argument("--corpus", type=Path, required=True, help="gold Docs, a .spacy file")
-    parser.add_argument("--limit", type=int, help="number of Docs to use")
-    parser.add_argument(
-        "--relations", nargs="+", default=["nsubj", "obj"], help="labels, subtypes included"
-    )
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
-    return parser.parse_args()
 
 
 def is_wanted(dep: str, relations: Sequence[str]) -> bool:
@@ -71,24 +57,34 @@ def precision_recall_f(found: set[Pair], gold: set[Pair]) -> tuple[float, float,
     return 100 * precision, 100 * recall, 100 * f
 
 
-def main() -> None:
-    """Measure, print and write."""
-    options = parse_arguments()
-    docs = read_gold(options.corpus, options.limit)
-    gold = pairs_in_trees(docs, options.relations)
-    parsed = on_gold_tokens(load(options.model, arc_threshold=LEAST), docs)
-    best_pairs = pairs_in_trees(parsed, options.relations)
-    probs = pair_probs(parsed, options.relations)
+def report(model: str, docs: Sequence[Doc], relations: Sequence[str]) -> list[str]:
+    """Measure a pipeline; returns the parts of its report."""
+    gold = pairs_in_trees(docs, relations)
+    parsed = on_gold_tokens(load(model, arc_threshold=LEAST), docs)
+    best_pairs = pairs_in_trees(parsed, relations)
+    probs = pair_probs(parsed, relations)
     rows = [["best parse", *(f"{x:.2f}" for x in precision_recall_f(best_pairs, gold))]]
     for threshold in THRESHOLDS:
         found = {pair for pair, prob in probs.items() if prob >= threshold}
         scores = precision_recall_f(found, gold)
         rows.append([f"probability of {threshold:g} and more", *(f"{x:.2f}" for x in scores)])
-    parts = [
-        f"{options.model}, {', '.join(options.relations)}: {len(gold)} in the treebank, "
+    return [
+        f"{model}, {', '.join(relations)}: {len(gold)} in the treebank, "
         f"{len(best_pairs)} in the best parses, {sum(probs.values()):.1f} expected.",
         table(["taken", "precision, %", "recall, %", "F, %"], rows),
     ]
+
+
+def main() -> None:
+    """Measure, print and write."""
+    parser = make_parser(__doc__)
+    add_pipelines(parser)
+    parser.add_argument(
+        "--relations", nargs="+", default=["nsubj", "obj"], help="labels, subtypes included"
+    )
+    options = parser.parse_args()
+    docs = read_gold(options.corpus, options.limit)
+    parts = [part for model in options.models for part in report(model, docs, options.relations)]
     write_markdown(options.out / "alternatives.md", parts)
 
 

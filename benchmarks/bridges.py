@@ -302,7 +302,7 @@ def report(rows: list[Row]) -> str:
 def main() -> None:
     """Measure, print and write."""
     parser = make_parser(__doc__)
-    add_options(parser, Path(__file__).parent / "results")
+    add_options(parser)
     parser.add_argument("--treebank", type=Path, help="CoNLL-U file to take sentence lengths from")
     options = parser.parse_args()
     warnings.simplefilter("ignore")

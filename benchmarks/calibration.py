@@ -29,6 +29,7 @@ from lib.confidence import (
     measure_confidence,
     reliability,
 )
+from lib.options import add_pipelines, make_parser
 from lib.pipelines import load, on_gold_tokens, read_gold
 from lib.plots import panels, save
 from lib.tables import table, write_markdown
@@ -45,16 +46,13 @@ METHODS = {
 
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("models", nargs="+", help="names or folders of trained pipelines")
-    parser.add_argument("--corpus", type=Path, required=True, help="gold Docs, a .spacy file")
+    parser = make_parser(__doc__)
+    add_pipelines(parser)
     parser.add_argument("--text", type=Path, help="gold Docs of which the text is parsed")
-    parser.add_argument("--limit", type=int, help="number of Docs to use")
     parser.add_argument(
         "--oracle-limit", type=int, default=500, help="number of Docs for oracle scores"
     )
     parser.add_argument("--temperatures", type=float, nargs="*", default=[1.0])
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     return parser.parse_args()
 
 

@@ -117,7 +117,7 @@ def check_soft_masks(decoders: Sequence[Decoder], count: int) -> list[tuple[Deco
 def main() -> None:
     """Measure, print and write."""
     parser = make_parser(__doc__)
-    add_options(parser, Path(__file__).parent / "results")
+    add_options(parser)
     parser.add_argument("--treebank", type=Path, help="CoNLL-U file to take sentence lengths from")
     options = parser.parse_args()
     plan = SMOKE if options.smoke else Plan()

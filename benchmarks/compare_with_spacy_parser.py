@@ -18,6 +18,7 @@ from pathlib import Path
 
 import spacy
 from lib.confidence import measure_confidence, reliability
+from lib.options import add_pipelines
 from lib.pipelines import read_gold, score_text, score_tokens
 from lib.tables import table, write_markdown
 from spacy.tokens import Doc
@@ -51,10 +52,7 @@ def parse_arguments() -> argparse.Namespace:
     config.add_argument("source", type=Path, help="a training config with root_mst")
     config.add_argument("target", type=Path, help="the config to write, with parser")
     score = commands.add_parser("score", help="compare trained pipelines")
-    score.add_argument("models", nargs="+", help="names or folders of trained pipelines")
-    score.add_argument("--corpus", type=Path, required=True, help="gold Docs, a .spacy file")
-    score.add_argument("--limit", type=int, help="number of Docs to use")
-    score.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    add_pipelines(score)
     return arguments.parse_args()
 
 

@@ -6,19 +6,15 @@ as cProfile.
     python benchmarks/component.py training/model-best other/model-best --corpus test.spacy
 """
 
-import argparse
-from pathlib import Path
-
+from lib.options import add_pipelines, make_parser
 from lib.pipelines import read_gold, words_per_second
 from lib.tables import table
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("models", nargs="+", help="names or folders of trained pipelines")
-    parser.add_argument("--corpus", type=Path, required=True, help="a .spacy file")
-    parser.add_argument("--limit", type=int, help="number of Docs to use")
+    parser = make_parser(__doc__)
+    add_pipelines(parser)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     texts = [doc.text for doc in read_gold(options.corpus, options.limit)]

@@ -18,6 +18,7 @@ from time import process_time
 from typing import NamedTuple
 
 import udtools
+from lib.options import add_pipelines, make_parser
 from lib.pipelines import load
 from lib.tables import setup_line, table, write_markdown
 from spacy.language import Language
@@ -51,11 +52,9 @@ class Run(NamedTuple):
 
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("models", nargs="+", help="names or folders of trained pipelines")
-    parser.add_argument("--treebank", type=Path, required=True, help="a CoNLL-U file")
+    parser = make_parser(__doc__)
+    add_pipelines(parser, "treebank")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"rounds of timing ({ROUNDS})")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     return parser.parse_args()
 
 

@@ -11,7 +11,6 @@ Writes accuracy.csv, accuracy.png, probability_times.csv and probabilities.md.
 import os
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 # Set before NumPy is imported, so that it uses one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -45,7 +44,7 @@ SMOKE = Plan((1e-3, 1, 30, 300), 4, Effort((10, 25), 0.05, repeats=3, numbers=10
 def main() -> None:
     """Measure, print and write."""
     parser = make_parser(__doc__)
-    add_options(parser, Path(__file__).parent / "results")
+    add_options(parser)
     options = parser.parse_args()
     plan = SMOKE if options.smoke else FULL
     peers, missing = load_peers(LOADERS, read_checkouts(options, LOADERS))

@@ -9,7 +9,6 @@ sampling_times.csv and sampling.md.
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 
 # Set before NumPy is imported, so that it uses one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -39,7 +38,7 @@ SMOKE = Plan((10, 25), (5,), 0.05, 3)
 def main() -> None:
     """Measure, print and write."""
     parser = make_parser(__doc__)
-    add_options(parser, Path(__file__).parent / "results")
+    add_options(parser)
     options = parser.parse_args()
     plan = SMOKE if options.smoke else FULL
     peers, missing = load_peers(LOADERS, read_checkouts(options, LOADERS))

@@ -5,6 +5,9 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+# The folder of reports, by default.
+RESULTS = Path(__file__).parents[1] / "results"
+
 
 def make_parser(description: str | None) -> argparse.ArgumentParser:
     """Make a parser that shows a script's whole docstring, as it is laid out."""
@@ -12,8 +15,8 @@ def make_parser(description: str | None) -> argparse.ArgumentParser:
     return argparse.ArgumentParser(description=description, formatter_class=layout)
 
 
-def add_options(parser: argparse.ArgumentParser, results: Path | None = None) -> None:
-    """Add --smoke, the checkouts of peers, and --out if results are written to a folder."""
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add --smoke, the checkouts of peers, and --out."""
     parser.add_argument("--smoke", action="store_true", help="small inputs only, in seconds")
     parser.add_argument(
         "--checkout",
@@ -23,8 +26,16 @@ def add_options(parser: argparse.ArgumentParser, results: Path | None = None) ->
         help="a peer's repository; may be repeated",
     )
     parser.add_argument("--checkouts", type=Path, help="a folder with repositories of those names")
-    if results is not None:
-        parser.add_argument("--out", type=Path, default=results)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+
+
+def add_pipelines(parser: argparse.ArgumentParser, corpus: str = "corpus") -> None:
+    """Add trained pipelines, a treebank to parse with them, and --out."""
+    kind = {"corpus": "gold Docs, a .spacy file", "treebank": "a CoNLL-U file"}[corpus]
+    parser.add_argument("models", nargs="+", help="names or folders of trained pipelines")
+    parser.add_argument(f"--{corpus}", type=Path, required=True, help=kind)
+    parser.add_argument("--limit", type=int, help="number of Docs to use")
+    parser.add_argument("--out", type=Path, default=RESULTS)
 
 
 def read_checkouts(options: argparse.Namespace, names: Iterable[str]) -> dict[str, Path]:

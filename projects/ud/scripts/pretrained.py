@@ -140,6 +140,6 @@ def settings_of(encoder: str, name: str) -> dict[str, Any]:
     if found.model_type != "bert":
         raise SetupError(
             f"expected a BERT for --vars.encoder curated, {name!r} is of type "
-            f"{found.model_type!r}: choose another one, or --vars.encoder transformer, for all kinds"
+            f"{found.model_type!r}: choose another one, or --vars.encoder transformer"
         )
     return {f"{MODEL}.{own}": getattr(found, its) for own, its in SETTINGS.items()}
