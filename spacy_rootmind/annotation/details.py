@@ -23,16 +23,10 @@ from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
 
 @dataclass(frozen=True, eq=False)
 class Confidence:
-    """Probabilities of the sentence's tree.
+    """Probabilities of the heads of words or tokens, (n,), and of the tree.
 
-    Attributes
-    ----------
-    head_probs : float32 array of shape (n,)
-        Probability of the head of each word or token.
-    log_prob : float
-        Log probability of the tree, in nats.
-    entropy : float
-        Entropy of the distribution over all trees of the sentence, in nats.
+    The log probability of the tree and the entropy of the distribution over all trees of the
+    sentence are in nats.
     """
 
     head_probs: Annotated[NDArray[np.float32], schema.probs("tokens")]
@@ -47,15 +41,9 @@ class Confidence:
 
 @dataclass(frozen=True, eq=False)
 class LabelConfidence:
-    """Probabilities of the labelled arcs of the sentence's tree.
+    """Probabilities of the heads of words or tokens and their labels together, (n,).
 
-    Attributes
-    ----------
-    labels : int array of shape (n,)
-        The label of each word or token in the tree: index in `label_names`.
-    arc_probs : float32 array of shape (n,)
-        Probability of the head and this label together.
-    label_names : tuple of str
+    The tree's labels, (n,), are places in `label_names`.
     """
 
     labels: Annotated[NDArray[np.int32], schema.indices("tokens", of="labels")]
@@ -72,13 +60,10 @@ class LabelConfidence:
 
 @dataclass(frozen=True, eq=False)
 class StartConfidence:
-    """Probabilities of sentence starts, as the network predicts them.
+    """Probabilities that words or tokens start a sentence, (n,), as the network predicts them.
 
-    Attributes
-    ----------
-    probs : float32 array of shape (n,)
-        Probability that each word or token starts a sentence, before a threshold, blank lines,
-        constraints and the joining of sentences decide. NaN where it was not predicted.
+    That is before a threshold, blank lines, constraints and the joining of sentences decide. NaN
+    where nothing was predicted.
     """
 
     probs: Annotated[NDArray[np.float32], schema.probs("tokens", gaps=True)]
@@ -95,29 +80,16 @@ NOT_PROVEN, BROKEN = "not proven", "broken"
 
 @dataclass(frozen=True, eq=False)
 class GuidelineStatus:
-    """Whether a tree breaks the guidelines, or keeps them but may not be the best that does.
-
-    Attributes
-    ----------
-    status : str
-        NOT_PROVEN or BROKEN.
-    """
+    """Whether a tree is NOT_PROVEN to be the best that keeps the guidelines, or BROKEN."""
 
     status: Annotated[str, schema.text]
 
 
 @dataclass(frozen=True, eq=False)
 class ArcTable:
-    """Labelled arcs of a sentence with their probabilities, one row per arc and label.
+    """Labelled arcs of a sentence and their probabilities among all trees, a row an arc and label.
 
-    Attributes
-    ----------
-    dependents, heads : int array of shape (n_arcs,)
-    labels : int array of shape (n_arcs,)
-        Index in `label_names`.
-    probs : float array of shape (n_arcs,)
-        Probability of the labelled arc among all trees of the sentence.
-    label_names : tuple of str
+    All columns are of shape (n_arcs,); labels are places in `label_names`.
     """
 
     dependents: Annotated[NDArray[np.int32], schema.indices("arcs", of="tokens")]
@@ -133,17 +105,10 @@ class ArcTable:
 
 @dataclass(frozen=True, eq=False)
 class Alternatives:
-    """Alternative parses of a sentence.
+    """Alternative parses: heads and labels, (k, n), and log probabilities in nats, (k,).
 
-    Attributes
-    ----------
-    heads : int array of shape (k, n)
-    labels : int array of shape (k, n)
-        Index in `label_names`.
-    log_probs : float array of shape (k,)
-        Log probabilities in nats: of the trees, or of the trees with their labels if it was
-        labelled trees that were listed or drawn.
-    label_names : tuple of str
+    Labels are places in `label_names`. The probabilities are of the trees, or of the trees with
+    their labels if labelled trees were listed or drawn.
     """
 
     heads: Annotated[NDArray[np.int32], schema.indices("parses", "tokens", of="tokens")]

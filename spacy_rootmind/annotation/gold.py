@@ -183,18 +183,9 @@ def _within_sentence(
 def drop_contradictions(heads: NDArray[np.int64], lengths: NDArray[np.intp]) -> NDArray[np.int64]:
     """Drop gold heads that no tree with a single root can have together.
 
-    Parameters
-    ----------
-    heads : int array of shape (b, m)
-        Gold heads of each sentence, MISSING where unknown, for ROOT and in the padding.
-    lengths : int array of shape (b,)
-        Words in each sentence.
-
-    Returns
-    -------
-    heads : int array of shape (b, m)
-        MISSING also on cycles, and for all root tokens of a sentence with several. Some tree
-        agrees with all the others.
+    Heads are of shape (b, m), MISSING where unknown, for ROOT and in the padding. In the result,
+    they are MISSING also on cycles, and for all root tokens of a sentence with several. Some tree
+    agrees with all the others.
     """
     at_root = np.where(heads == MISSING, 0, heads)
     sound = np.atleast_1d(is_tree(_with_root(at_root), lengths=lengths, single_root=False))

@@ -89,20 +89,11 @@ def share_starts(
     """Give the marks that a line begins with one boundary with the word after them.
 
     At most one of them starts a sentence, so their probabilities add up. The sum is that of the
-    first, and the others start none. A text without line breaks stays as it is.
+    first, and the others start none. A text without line breaks stays as it is, and so does a line
+    in which the Doc states that a token after the first mark is a start.
 
-    Parameters
-    ----------
-    doc
-    log_odds : float array of shape (len(doc),)
-        Log-odds that each token starts a sentence.
-    stated : float array of shape (len(doc),)
-        Log-odds that the Doc states, 0 where it does not. Nothing is shared if it states
-        that a token after the first mark is a start.
-
-    Returns
-    -------
-    log_odds : float array of shape (len(doc),)
+    `log_odds` and `stated`, both (len(doc),), are the log-odds that each token starts a sentence,
+    and those that the Doc states, 0 where it does not.
     """
     text = doc.text
     if "\n" not in text:

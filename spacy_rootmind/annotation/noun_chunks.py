@@ -58,19 +58,10 @@ MAPPED = {
 class ChunkRules(NamedTuple):
     """Rules for the base noun phrases of a language.
 
-    A relation stands for its subtypes as well. A nominal with a copula heads a noun phrase,
-    whatever its relation.
-
-    Attributes
-    ----------
-    heads : set of str
-        Relations of the words that head a noun phrase, if they are nominals.
-    with_case : set of str
-        Relations of words that do so if they have a `case` dependent.
-    before, after : set of str
-        Relations of the words that belong to a noun phrase, before and after its head.
-    expletives : set of str
-        Expletives that are a noun phrase, in lower case.
+    A relation stands for its subtypes as well. A noun phrase is headed by a nominal with a copula,
+    with one of the relations `heads`, or with one of `with_case` and a `case` dependent; or by an
+    expletive of this lower-case form. To it belong the words with the relations `before` and
+    `after`, on this side of the head.
     """
 
     heads: frozenset[str]
@@ -272,18 +263,9 @@ class ChunksByLabels:
     """Find noun chunks by UD's rules in Docs with UD labels, otherwise as without this package.
 
     The Docs of a pipeline share its vocab and this function, and may be parsed by several parsers;
-    the labels of each Doc decide which rules it needs.
-
-    Attributes
-    ----------
-    own : syntax iterator or None
-        The one that the vocab had; None if spaCy has none for the language.
-    lang : str
-        Code of the language.
-    chosen : syntax iterator or None
-        One that the user chose for all Docs.
-    mapped : bool
-        Whether UD trees may have labels of spaCy's English scheme, from `ud_label_map`.
+    the labels of each Doc decide which rules it needs. `own` is the function that the vocab had, if
+    spaCy has one for the language; `chosen` one that the user chose for all Docs. With `mapped`, UD
+    trees may have labels of spaCy's English scheme, from `ud_label_map`.
     """
 
     own: SyntaxIterator | None

@@ -128,23 +128,9 @@ def attach_spaces(heads: NDArray[np.int32], start: int) -> None:
 def choose_starts(doc: Doc, log_odds: NDArray[np.floating], max_words: int) -> tuple[Starts, int]:
     """Choose the most likely boundaries that leave no sentence with more than `max_words` words.
 
-    Boundaries are independent, so the most likely choice has the largest sum of log-odds.
-
-    Parameters
-    ----------
-    doc
-        Its words count towards the length; whitespace does not.
-    log_odds : float array of shape (len(doc),)
-        Log-odds that each token starts a sentence; see `CERTAIN` and `NEVER`.
-    max_words
-        At least 1.
-
-    Returns
-    -------
-    starts : int array
-        As returned by `sentence_starts`.
-    n_split : int
-        Number of sentences that were split because of their length.
+    Boundaries are independent, so the most likely choice has the largest sum of log-odds, of shape
+    (len(doc),); see `CERTAIN` and `NEVER`. Whitespace does not count towards the length. Also
+    returns how many sentences were split because of it.
     """
     if not len(doc):
         return bounds([], 0), 0
@@ -167,16 +153,6 @@ def join_wordless(doc: Doc, log_odds: NDArray[np.floating]) -> NDArray[np.floati
     Boundaries that the Doc or the constraints state are kept, and so is a line across the page. The
     marks between two sentences with words are divided at the most plausible boundary: where most
     whitespace is, then where the fewest marks are on the wrong side, then where it is most likely.
-
-    Parameters
-    ----------
-    doc
-    log_odds : float array of shape (len(doc),)
-        As in `choose_starts`.
-
-    Returns
-    -------
-    log_odds : float array of shape (len(doc),)
     """
     if not len(doc):
         return log_odds

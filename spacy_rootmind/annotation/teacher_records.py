@@ -65,16 +65,7 @@ def find_targets(
     """Find the targets of the sentences of a predicted Doc, by the number of the sentence.
 
     A sentence has a target if the reference has the same sentence with the same tokens and with
-    distributions.
-
-    Parameters
-    ----------
-    example : Example
-    starts : int array of shape (n_sentences + 1,)
-        As returned by `gold.training_starts`.
-    sentences : list of int array
-        Scored tokens of each sentence.
-
+    distributions. `starts` are as from `gold.training_starts`; `sentences` are the scored tokens.
     Raises ValueError if a distribution cannot be read, or allows no tree.
     """
     if not has_records(example.reference):
@@ -151,16 +142,7 @@ def earlier_start_probs(doc: Doc) -> NDArray[np.float64]:
 def average(
     stored: Sequence[StoredDistribution], words: NDArray[np.int64], strings: StringStore
 ) -> TeacherTarget:
-    """Average the distributions of a sentence's teachers.
-
-    Parameters
-    ----------
-    stored : list of StoredDistribution
-        Over tokens.
-    words : int array of shape (n,)
-        Tokens of the sentence that are words.
-    strings : StringStore
-        Hashes labels.
+    """Average the distributions of a sentence's teachers, which are over tokens, for its words.
 
     Raises ValueError if the weights allow no tree or arcs are not between words, as in a damaged
     Doc.

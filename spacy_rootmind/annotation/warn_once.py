@@ -4,13 +4,7 @@ from spacy import util
 
 
 class WarnOnce:
-    """Logs a warning the first time it is called.
-
-    Parameters
-    ----------
-    message : str
-        What is wrong, with a `%s` for each argument of the call.
-    """
+    """Logs a warning the first time it is called, with the arguments of the call in it."""
 
     def __init__(self, message: str) -> None:
         self.message = message

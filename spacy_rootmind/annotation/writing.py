@@ -30,16 +30,9 @@ warn_of_dropped = WarnOnce(
 
 @dataclass(frozen=True, eq=False)
 class SentenceParse:
-    """The tree of a sentence over its words, and its details.
+    """The tree of a sentence over its words, numbers of labels, (n,), and details.
 
-    Attributes
-    ----------
-    heads : int array of shape (n + 1,)
-        As returned by `decode`.
-    labels : int array of shape (n,)
-        Number of each word's label.
-    details : ParseDetails
-        Over words.
+    Heads, (n + 1,), are as returned by `decode`.
     """
 
     heads: NDArray[np.int32]
@@ -48,17 +41,10 @@ class SentenceParse:
 
 
 class DocParse(NamedTuple):
-    """The trees of a Doc over its tokens, and their details.
+    """The trees of a Doc over its tokens: heads, where a root is its own, and labels.
 
-    Attributes
-    ----------
-    heads : int array of shape (n_tokens,)
-        Head of each token in the Doc; a root is its own head.
-    deps : list of str
-    starts : int array of shape (n_sentences + 1,)
-        As returned by `sentences.sentence_starts`.
-    details : list of (first token, end, ParseDetails)
-        Of the sentences that have any, over tokens.
+    `starts` are as returned by `sentences.sentence_starts`. Details are the first token, the end
+    and the details over tokens of each sentence that has any.
     """
 
     heads: NDArray[np.int32]

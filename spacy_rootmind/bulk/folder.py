@@ -32,14 +32,7 @@ Cuts = list[tuple[int, int, int]]
 
 
 class OutputFolder:
-    """The folder of a job's parts, on any file system.
-
-    Parameters
-    ----------
-    job : Job
-    sources : list of Source
-        The files of the input.
-    """
+    """The folder of the parts of a job, whose input are some files, on any file system."""
 
     def __init__(self, job: Job, sources: list[Source]) -> None:
         self.fs, self.path = fsspec.core.url_to_fs(job.output)

@@ -77,17 +77,9 @@ KINDS = {
 class GoldSentence:
     """The words of a sentence, without whitespace tokens, and their heads, which may be no tree.
 
-    Attributes
-    ----------
-    heads : int array of shape (n,)
-        ROOT, 1 to n for a word; MISSING without a head, SPACE for a whitespace token, OUTSIDE for
-        anything else.
-    labels : list of str
-        Empty strings where labels are missing.
-    source : str
-        The start of a word's place in messages.
-    numbers : list of int
-        The end of each word's place: the number of its line or token.
+    Heads are ROOT, or 1 to n for a word; MISSING without a head, SPACE for a whitespace token,
+    OUTSIDE for anything else. A missing label is empty. The place of a word in messages is `source`
+    and its number, of a line or token.
     """
 
     heads: NDArray[np.int64]
@@ -190,16 +182,8 @@ class Problem:
 class Findings:
     """Counts and problems of a treebank, whose words are tokens other than whitespace.
 
-    Attributes
-    ----------
-    root_label : str
-        The root's label, as training chooses it.
-    n_docs : int
-        Number of Docs that have words.
-    n_trees : int
-        Number of sentences with one root in which each word has a head.
-    longest : (int, str)
-        Length of the longest sentence in words, and its place.
+    The root's label is that which training chooses, `n_docs` counts Docs that have words, `n_trees`
+    sentences with one root in which each word has a head.
     """
 
     name: str

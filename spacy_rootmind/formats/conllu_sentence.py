@@ -47,18 +47,10 @@ class ConlluPlusError(ConlluError):
 
 @dataclass
 class Sentence:
-    """A sentence as it is in a file.
+    """A sentence as it is in a file, from a line on, counted from 1.
 
-    Attributes
-    ----------
-    line : int
-        Number of its first line in the file, from 1.
-    comments : list of str
-        Lines that start with "#".
-    rows : list of lists of 10 str
-        Words, multiword tokens and empty nodes, in order.
-    word_rows : list of int
-        Indices of the rows that are words.
+    The rows of ten columns are words, multiword tokens and empty nodes, in order; `word_rows` are
+    the places of the words among them.
     """
 
     line: int
@@ -223,17 +215,7 @@ def _read_arc(row: Sequence[str], n_words: int) -> Arc:
 
 
 class Token(NamedTuple):
-    """A token of the text: a word, or a multiword token of several words.
-
-    Attributes
-    ----------
-    form : str
-        The token as in the text.
-    spaced : bool
-        Whether a space follows it.
-    first, stop : int
-        Range of its words, counted from 0; `stop` is exclusive.
-    """
+    """A token of the text: one or several words, from `first` up to but not including `stop`."""
 
     form: str
     spaced: bool

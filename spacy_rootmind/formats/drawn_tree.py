@@ -47,13 +47,7 @@ class VerticalLine:
 
 
 def draw_tree(heads: Sequence[int]) -> list[str]:
-    """Draw a tree as what stands to the left of each word.
-
-    Parameters
-    ----------
-    heads : sequence of int
-        The head of each word, counted from 0; -1 for the root.
-    """
+    """Draw a tree as what stands to the left of each word; the head of the root is -1."""
     lines = _vertical_lines(heads)
     n_lanes = 1 + max((line.lane for line in lines.values()), default=0)
     return ["".join(_row(word, heads, lines, n_lanes)) for word in range(len(heads))]

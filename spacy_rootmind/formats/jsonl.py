@@ -149,12 +149,8 @@ def find_words(
 ) -> tuple[list[str], list[bool], list[bool] | None]:
     """Find words in their text; whitespace between them becomes tokens, as in spaCy.
 
-    Returns
-    -------
-    tokens, spaces, starts
-        The tokens, whether a space follows each, and whether each starts a sentence.
-
-    Raises ValueError if the words do not cover the text in order.
+    Returns the tokens, whether a space follows each, and whether each starts a sentence. Raises
+    ValueError if the words do not cover the text in order.
     """
     tokens: list[str] = []
     spaces: list[bool] = []

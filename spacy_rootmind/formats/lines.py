@@ -47,15 +47,8 @@ class Line(NamedTuple):
 class Inputs:
     """Texts, and input files, read one after another; "-" is the standard input.
 
-    Attributes
-    ----------
-    names : list of str
-        File names as given, and the files of Docs in folders, sorted. Messages call the standard
-        input "stdin".
-    texts : list of str
-        Texts that were given themselves.
-    n_bytes : int
-        Number of bytes read so far.
+    Messages call that "stdin". For a folder, `names` has its files of Docs, sorted. `n_bytes`
+    counts what was read so far.
     """
 
     def __init__(self, names: Sequence[str], texts: Sequence[str] = ()) -> None:

@@ -243,11 +243,6 @@ def given_values(sentence: Sentence, vocab: Vocab) -> tuple[list[int | str], Any
 
     Values that it cannot store count as none: parts of speech that are not universal, and features
     that are not pairs.
-
-    Returns
-    -------
-    attributes : list of int
-    values : uint64 array of shape (n_words, n_attributes)
     """
     columns = sentence.given_columns
     values = [

@@ -39,17 +39,10 @@ BOTH = (PARSE, BULK)
 class Format:
     """A format of files.
 
-    Attributes
-    ----------
-    suffixes : tuple of str
-        Suffixes of files that have this format if none is given.
-    reads, writes : str
-        `Reader` and `Writer`, as MODULE:FUNCTION in this folder; "" if there is none, or if files
-        are read or written as a whole: Docs and Parquet.
-    input_of, output_of : tuple of str
-        Commands that offer it.
-    in_blocks : bool
-        Whether records are separated by empty lines; otherwise each line is one.
+    Files with its suffixes have it if no format is given. `reads` and `writes` are a `Reader` and a
+    `Writer`, as MODULE:FUNCTION in this folder; "" if there is none, or if files are read or
+    written as a whole: Docs and Parquet. The commands `input_of` and `output_of` offer it. Its
+    records are separated by empty lines if it is `in_blocks`; otherwise each line is one.
     """
 
     suffixes: tuple[str, ...] = ()

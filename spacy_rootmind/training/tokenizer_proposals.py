@@ -52,10 +52,7 @@ class Evidence:
 class Characters:
     """Classes of characters as patterns: letters with their marks, digits, others by themselves.
 
-    Parameters
-    ----------
-    texts : iterable of str
-        All texts; `re` has no class of combining marks, so those that occur are listed.
+    `re` has no class of combining marks, so those that occur in the texts are listed.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:

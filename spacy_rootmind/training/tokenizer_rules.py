@@ -20,16 +20,9 @@ PREFIX, SUFFIX, INFIX, WHOLE, RUN, CASE = "prefix", "suffix", "infix", "whole", 
 class Rule:
     """A rule of a tokenizer.
 
-    Attributes
-    ----------
-    kind : str
-        PREFIX, SUFFIX or INFIX: what the pattern matches in this place is a token. WHOLE: a string
-        that the pattern matches as a whole is a token. RUN: a character, repeated, is a token in
-        all places. CASE: a special case.
-    text : str
-        The pattern, without anchors; the character of a run; the string of a special case.
-    parts : tuple of str
-        The tokens of a special case.
+    PREFIX, SUFFIX or INFIX: what the pattern matches in this place is a token. WHOLE: a string that
+    the pattern matches as a whole is a token; patterns have no anchors. RUN: a character, repeated,
+    is a token in all places. CASE: a string has these parts as tokens.
     """
 
     kind: str
