@@ -30,7 +30,7 @@ RULER = "attribute_ruler"
 REPAIR = "ud_tag_repair"
 # Components with the vectors that others listen to; they are added where one listens.
 SHARED = ("tok2vec", "transformer")
-# Longer parts of configs. A kind of encoder has one of its name.
+# Parts of configs. A kind of encoder has one of its name.
 FRAGMENTS = Path(__file__).with_name("fragments")
 # `curated.cfg` there has the sizes of this encoder.
 CURATED_ENCODER = "bert-base-cased"
@@ -40,37 +40,11 @@ PACKAGES = {"transformer": "spacy-transformers", "curated": "spacy-curated-trans
 OF_WHITESPACE = {"tagger": {"TAG": "_SP"}, "morphologizer": {"POS": "SPACE", "MORPH": "_"}}
 
 
-# Shorter parts.
-CALIBRATED = {
-    "system": {"seed": 0},
-    "training": {"patience": 0, "dev_corpus": "corpora.calibrated_dev"},
-    "corpora": {
-        # Before each evaluation, temperatures of probabilities are fitted to the dev corpus.
-        "calibrated_dev": {
-            "@readers": "spacy_rootmind.CalibrationCorpus.v1",
-            "corpus": "${corpora.dev}",
-            "pipe": PARSER,
-        }
-    },
-}
-# On a CPU, with other components: the shared tok2vec and they are slower than the parser.
-WITH_OTHERS = {
-    "nlp": {"after_pipeline_creation": {"@callbacks": "spacy_rootmind.fast_cpu.v1"}},
-    "components": {
-        PARSER: {
-            # The parser's own layers learn faster than the token vectors that it shares.
-            "learn_rate_factor": 2.0,
-            "model": {"qrnn_width": 288, "arc_width": 192, "label_width": 96},
-        }
-    },
-}
 LISTENER = {
     "@architectures": "spacy.Tok2VecListener.v1",
     "width": "${components.tok2vec.model.encode.width}",
     "upstream": "*",
 }
-GUIDELINES = {"@misc": "spacy_rootmind.ud_guidelines.v1", "fixed_tags": False}
-FIT_TOKENIZER = {"@callbacks": "spacy_rootmind.fit_tokenizer.v1", "path": "${paths.train}"}
 
 
 def init_config(output: Path, options: ConfigOptions, *, force: bool = False) -> None:
@@ -343,19 +317,14 @@ def header(config: str, options: ConfigOptions) -> list[str]:
 # --- parts ---------------------------------------------------------------------------------------
 
 
-def parts_of(options: ConfigOptions) -> list[dict[str, Any]]:
+def parts_of(options: ConfigOptions) -> list[Config]:
     """List the parts that are added to every config of this kind."""
-    parts: list[dict[str, Any]] = [CALIBRATED]
-    for name in ("cpu",) if options.encoder is None else ("encoder", options.encoder):
-        parts.append(Config().from_disk(FRAGMENTS / f"{name}.cfg", interpolate=False))
     is_alone = [name for name in options.names if name not in SHARED] == [PARSER]
-    if options.encoder is None and not is_alone:
-        parts.append(WITH_OTHERS)
-    if options.ud:
-        parts.append({"components": {PARSER: {"guidelines": GUIDELINES}}})
-    if options.fit_tokenizer:
-        parts.append({"initialize": {"before_init": FIT_TOKENIZER}})
-    return parts
+    names = ["calibrated"]
+    names += ["cpu"] if options.encoder is None else ["encoder", options.encoder]
+    names += ["with_others"] if options.encoder is None and not is_alone else []
+    names += [name for name in ("ud", "fit_tokenizer") if getattr(options, name)]
+    return [Config().from_disk(FRAGMENTS / f"{name}.cfg", interpolate=False) for name in names]
 
 
 def format_config(name: str, options: ConfigOptions) -> str:
