@@ -18,7 +18,6 @@ import spacy.cli
 from faster_spacy import look_through_once
 from no_network import forbid_network
 
-import spacy_rootmind.cli.debug
 import spacy_rootmind.cli.init_config
 import spacy_rootmind.cli.parse
 import spacy_rootmind.pipeline.factory  # noqa: F401

@@ -61,7 +61,7 @@ def debug_root_mst(
 
     Override settings of the config as usual: --paths.train corpus/train.spacy
     """  # noqa: D205
-    from spacy_rootmind.cli.debug import debug
+    from spacy_rootmind.cli.check import debug
     from spacy_rootmind.compat import import_code, parse_config_overrides
 
     overrides = parse_config_overrides(ctx.args)

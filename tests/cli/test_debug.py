@@ -12,8 +12,7 @@ from parsers import SMALL_MODEL
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 
-from spacy_rootmind.cli.check import Findings, check
-from spacy_rootmind.cli.debug import add_lost_heads, debug, lost_heads
+from spacy_rootmind.cli.check import Findings, add_lost_heads, check, debug, lost_heads
 from spacy_rootmind.cli.errors import CommandError
 
 CONFIG = ROOT / "configs" / "cpu.cfg"
