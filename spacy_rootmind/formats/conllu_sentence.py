@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -156,9 +156,7 @@ class SentenceBuilder:
 
         Raises ConlluError if it has no words, or a multiword token reaches beyond them.
         """
-        sentence = self._sentence
-        if sentence is None:
-            raise ValueError("expected lines to be added before finish")
+        sentence: Any = self._sentence
         if not sentence.word_rows:
             raise ConlluError(sentence.line, "expected a sentence with words, found none")
         if self._range_end > len(sentence.word_rows):

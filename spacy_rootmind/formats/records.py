@@ -11,13 +11,18 @@ from spacy.attrs import LEMMA as LEMMA_ATTRIBUTE
 from spacy.attrs import MORPH, POS, TAG
 from spacy.language import Language
 from spacy.parts_of_speech import IDS as PARTS_OF_SPEECH
+from spacy.tokenizer import Tokenizer
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from spacy_rootmind.formats.conllu_sentence import EMPTY, FEATS, LEMMA, UPOS, XPOS, Arc, Sentence
-from spacy_rootmind.formats.long_runs import PIECE, cut, find_long_runs
 
 LINE_FEED = re.compile("\n")
+# spaCy's tokenizer takes punctuation off a run character by character and searches the rest each
+# time: minutes for a text of nothing but brackets. Longer runs are tokenized in pieces of this
+# length, which is that of nearly no word; the time is then linear.
+PIECE = 50
+RUN = re.compile(r"\S+")
 # Kinds of failures.
 INPUT, PIPELINE, KILLED = "input", "pipeline", "killed"
 # The attributes of tokens for columns of CoNLL-U.
@@ -259,3 +264,25 @@ def _as_value(vocab: Vocab, column: int, value: str) -> int:
         is_valid = all(pair.count("=") == 1 for pair in value.split("|"))
         return vocab.morphology.add(value if is_valid else "")
     return 0 if value == EMPTY else vocab.strings.add(value)
+
+
+# --- long runs of characters ----------------------------------------------------------------------
+
+
+def find_long_runs(nlp: Language, text: str, max_length: int | None) -> list[tuple[int, int]]:
+    """Find the start and end of each run of more than `max_length` characters, if that is given.
+
+    Languages without spaces between words have other tokenizers, which take any run.
+    """
+    if max_length is None or not isinstance(nlp.tokenizer, Tokenizer):
+        return []
+    runs = (run.span() for run in RUN.finditer(text))
+    return [(start, end) for start, end in runs if end - start > max_length]
+
+
+def cut(text: str, runs: list[tuple[int, int]], size: int) -> list[str]:
+    """Split a text within the given runs, after each `size` characters."""
+    places = [0]
+    for start, end in runs:
+        places += range(start + size, end, size)
+    return [text[i:j] for i, j in zip(places, [*places[1:], len(text)], strict=True)]

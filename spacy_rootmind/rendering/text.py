@@ -22,13 +22,8 @@ CATEGORY_WIDTHS = {"Lu": 720, "Lt": 720, "Lo": 640, "So": 1000, "Sm": 640, "Mc":
 FULL_WIDTH, EMOJI = 1000, 1300
 # Hebrew and Arabic letters; and all other characters: digits, letters such as a, signs.
 SEMITIC, OTHER = 480, 556
-# Characters that one glyph contains: a long Arabic formula.
-LIGATURES = {"\ufdfd": 8000, "\ufdfa": 3000}
 JOINER, EMOJI_STYLE = "\u200d", "\ufe0f"
 SKIN_TONES = range(0x1F3FB, 0x1F400)
-FLAG_LETTERS = range(0x1F1E6, 0x1F200)
-# Vowels and final consonants of a Korean syllable, which is as wide as its first consonant.
-HANGUL_TAILS = range(0x1160, 0x1200)
 # Most characters of a sign that are drawn; accents can be piled up without an end.
 MAX_SIGN = 12
 # Fonts differ, and a reader may not have the one that was asked for.
@@ -65,21 +60,15 @@ def clusters(text: str) -> Iterator[tuple[str, int]]:
 
 def continues(cluster: str, char: str) -> bool:
     """Return whether a character adds nothing to the width of the sign before it."""
-    code = ord(char)
-    if char == JOINER or code in SKIN_TONES or code in HANGUL_TAILS:
-        return True
-    if code in FLAG_LETTERS:
-        return len(cluster) == 1 and ord(cluster) in FLAG_LETTERS
-    if cluster[-1] == JOINER and unicodedata.category(char) == "So":
+    if ord(char) in SKIN_TONES or cluster[-1] == JOINER:
         return True
     return unicodedata.category(char) in ("Mn", "Me", "Cf")
 
 
 def char_width(char: str) -> int:
     """Estimate the width of a character in thousandths of the font size."""
-    known = LETTER_WIDTHS.get(char) or LIGATURES.get(char)
-    if known is not None:
-        return known
+    if char in LETTER_WIDTHS:
+        return LETTER_WIDTHS[char]
     category = unicodedata.category(char)
     if category in ("Mn", "Me", "Cf"):
         return 0

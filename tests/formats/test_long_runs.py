@@ -5,8 +5,7 @@ import random
 import pytest
 import spacy
 
-from spacy_rootmind.formats.long_runs import PIECE, cut, find_long_runs
-from spacy_rootmind.formats.records import InputRecord
+from spacy_rootmind.formats.records import PIECE, InputRecord, cut, find_long_runs
 
 
 @pytest.fixture(scope="module")
