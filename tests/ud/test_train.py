@@ -1,8 +1,5 @@
 """Training with several seeds: settings, and the choice of the best pipeline."""
 
-import os
-import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,7 +12,6 @@ from gold_words import gold_words
 from spacy.training import Corpus
 from spacy.util import load_config
 from train import BEST, COMPONENTS, choose_components, overrides_of
-from ud_treebanks import PROJECT
 
 
 class Runs(list):
@@ -73,13 +69,12 @@ def test_each_seed_is_trained_once(runs, run, capsys):
     ("code", "says"),
     [
         (3, r"failed \(exit code 3\), see above"),
-        (130, "ended by SIGINT.* again from the start.*seed-0 has what was saved"),
-        (-9, "ended by SIGKILL.* again from the start"),
+        (-9, "ended by signal 9.* again from the start"),
     ],
 )
 def test_an_interrupted_training_is_repeated(code, says, runs, run, capsys):
     runs.code = code
-    with pytest.raises(SystemExit, match=f"seed 0 (was )?{says}"):
+    with pytest.raises(SystemExit, match=f"seed 0 {says}"):
         run("--seeds", "0 1")
     assert runs == [0]
     runs.code = 0
@@ -89,37 +84,6 @@ def test_an_interrupted_training_is_repeated(code, says, runs, run, capsys):
     assert "Seed 0 was not finished" in printed
     assert "is replaced, training from the start" in printed
     assert (folder / "seed-0" / "trained.json").is_file()
-
-
-# Stands for `spacy train`, which saves after Ctrl-C, in more than a quarter of a second.
-SAVES = """
-import sys, time
-from pathlib import Path
-try:
-    print("trains", flush=True)
-    time.sleep(60)
-finally:
-    time.sleep(0.7)
-    Path(sys.argv[1]).touch()
-"""
-
-
-def test_ctrl_c_waits_until_the_training_has_saved(tmp_path):
-    saved = tmp_path / "saved"
-    command = [sys.executable, "-c", SAVES, str(saved)]
-    process = subprocess.Popen(
-        [sys.executable, "-c", f"import train; print(train.run_training({command}))"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        cwd=PROJECT / "scripts",
-        start_new_session=True,
-        text=True,
-    )
-    assert process.stdout.readline() == "trains\n"
-    os.killpg(process.pid, signal.SIGINT)
-    printed, _ = process.communicate(timeout=50)
-    assert int(printed) == -signal.SIGINT
-    assert saved.is_file()
 
 
 def test_changed_settings_repeat_the_training(runs, run, capsys):

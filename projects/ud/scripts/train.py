@@ -7,7 +7,6 @@ interrupted, or whose settings or corpus have changed, is trained again.
 import argparse
 import hashlib
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -31,8 +30,6 @@ CONFIG = "config.cfg"
 # Written when a training is complete.
 RECORD = "trained.json"
 BEST = "model-best"
-# Exit code of a command that Ctrl-C has ended.
-INTERRUPTED = 130
 READER = "ud.GoldWords.v1"
 LEARN_RATE = "training.optimizer.learn_rate"
 # If --steps is given, at most one of this many steps is for warm-up.
@@ -139,38 +136,19 @@ def train_seed(
     command += ["--gpu-id", str(gpu), "--code", str(code), "--system.seed", str(seed)]
     for name, value in settings.items():
         command += [f"--{name}", value]
-    if code := run_training(command):
-        raise TrainingError(describe_failure(seed, code, folder))
+    code = run_training(command)
+    if code:
+        reason = f"failed (exit code {code})" if code > 0 else f"ended by signal {-code}"
+        raise TrainingError(
+            f"training with seed {seed} {reason}, see above. The same command trains it again from "
+            f"the start, so that all seeds are trained alike; seeds that are done stay"
+        )
     srsly.write_json(folder / RECORD, record)
 
 
 def run_training(command: list[str]) -> int:
-    """Run `spacy train`; returns its exit code.
-
-    In a terminal, Ctrl-C reaches spaCy too, which then saves `model-last`. A second one ends it.
-    """
-    with subprocess.Popen(command) as process:
-        try:
-            return process.wait()
-        except KeyboardInterrupt:
-            try:
-                return process.wait() or INTERRUPTED
-            except KeyboardInterrupt:
-                process.kill()
-                raise
-
-
-def describe_failure(seed: int, code: int, folder: Path) -> str:
-    """Say how a training ended, given its exit code, and what comes next."""
-    if code == INTERRUPTED:
-        code = -signal.SIGINT
-    if code > 0:
-        return f"training with seed {seed} failed (exit code {code}), see above"
-    return (
-        f"training with seed {seed} was ended by {signal.Signals(-code).name}. The same command "
-        f"trains it again from the start, so that all seeds are trained alike; seeds that are done "
-        f"stay. Until then, {folder} has what was saved"
-    )
+    """Run `spacy train`; returns its exit code."""
+    return subprocess.run(command).returncode
 
 
 def sources_of(about: dict, encoder: str | None) -> list[dict[str, str]]:
