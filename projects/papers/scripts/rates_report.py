@@ -1,7 +1,6 @@
 """Malformed trees next to the rates of Zmigrod, Vieira & Cotterell (2020): tables and a plot."""
 
 import csv
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -14,9 +13,8 @@ from outcomes import Outcome, rank_correlation, relative
 from report import Report
 
 INPUTS = ("words", "predicted", "gold")
-# Least number of treebanks for a rank correlation of changes.
-MANY = 5
-SIGNS = (-1, 0, 1)
+# Changes by the constraint, and their columns in the paper's table.
+CHANGES = {"UAS": "uas_change", "exact match": "exact_match_change"}
 # Inputs as the paper's parsers have.
 LIKE_PUBLISHED = "predicted"
 COLOURS = dict(zip(INPUTS, (RED, TEAL, ORANGE), strict=True))
@@ -84,16 +82,12 @@ def rate_lines(results: Results, published: dict[str, Published]) -> list[list]:
     """Lay out a line per treebank: published rate; seeds, rate and UAS for each kind of input."""
     lines = []
     for name, own in results.items():
-        rate = published[name].malformed if name in published else None
-        line = [name, training_size(own), rate]
-        for inputs in INPUTS:
-            outcomes = own.get(inputs, [])
-            if outcomes:
-                line += [len(outcomes), spread([each.rate for each in outcomes], 1)]
-                line.append(spread([each.uas[1] for each in outcomes], 1))
-            else:
-                line += [0, "", ""]
-        lines.append(line)
+        lines.append(
+            [name, training_size(own), published[name].malformed if name in published else None]
+        )
+        for outcomes in (own.get(inputs, []) for inputs in INPUTS):
+            columns = [each.rate for each in outcomes], [each.uas[1] for each in outcomes]
+            lines[-1] += [len(outcomes), *(spread(column, 1) for column in columns)]
     return lines
 
 
@@ -109,16 +103,13 @@ def by_group(results: Results) -> dict[str, Results]:
 def group_lines(results: Results, published: dict[str, Published]) -> list[list]:
     """Average over the treebanks that have all kinds of input and a published rate, by size."""
     complete = {
-        name: own
-        for name, own in results.items()
-        if name in published and all(inputs in own for inputs in INPUTS)
+        name: own for name, own in results.items() if name in published and {*INPUTS} <= {*own}
     }
     lines = []
     for group, members in by_group(complete).items():
-        rates = [[mean_rate(own[inputs]) for own in members.values()] for inputs in INPUTS]
-        theirs = [published[name].malformed for name in members]
-        averages = [float(np.mean(column)) for column in (theirs, *rates)]
-        lines.append([group, len(members), *averages])
+        columns = [[published[name].malformed for name in members]]
+        columns += [[mean_rate(own[inputs]) for own in members.values()] for inputs in INPUTS]
+        lines.append([group, len(members), *(float(np.mean(column)) for column in columns)])
     return lines
 
 
@@ -128,83 +119,49 @@ def change_lines(changes: Results, table: list[Published]) -> list[list]:
     for group, members in by_group(changes).items():
         low, high = GROUPS[group]
         theirs = [row for row in table if low <= row.train < high]
-        uas, exact = np.array([mean_changes(own[LIKE_PUBLISHED]) for own in members.values()]).T
-        line = [group, len(members), float(uas.mean()), mean_of(theirs, "uas_change")]
-        lines.append([*line, finite_mean(exact), mean_of(theirs, "exact_match_change")])
+        own = np.array([mean_changes(each[LIKE_PUBLISHED]) for each in members.values()])
+        lines.append([group, len(members)])
+        for place, name in enumerate(CHANGES.values()):
+            finite = own[np.isfinite(own[:, place]), place]
+            mean = float(finite.mean()) if len(finite) else float("nan")
+            lines[-1] += [mean, float(np.mean([getattr(row, name) for row in theirs]))]
     return lines
-
-
-def mean_of(rows: Sequence[Published], name: str) -> float:
-    """Average a column of the paper's table."""
-    return float(np.mean([getattr(row, name) for row in rows]))
-
-
-def finite_mean(values: np.ndarray) -> float:
-    """Average the values that are not nan, such as relative changes from 0."""
-    finite = values[np.isfinite(values)]
-    return float(finite.mean()) if len(finite) else float("nan")
 
 
 def remarks(results: Results, table: list[Published], published: dict[str, Published]) -> list[str]:
     """Correlate rates with training size, and with the published rates."""
-
-    def theirs(rows: Sequence[Published]) -> float:
-        return rank_correlation([row.train for row in rows], [row.malformed for row in rows])
-
-    lines = [f"Published, over {len(table)} treebanks: {theirs(table):.2f}."]
-    shared = [published[name] for name in results if name in published]
-    if len(shared) > 1:
-        lines = [f"{lines[0][:-1]}; over the {len(shared)} that are ours: {theirs(shared):.2f}."]
+    theirs = rank_correlation([row.train for row in table], [row.malformed for row in table])
+    lines = [f"Published, over {len(table)} treebanks: {theirs:.2f}."]
     for inputs in INPUTS:
-        own = {name: each[inputs] for name, each in results.items() if inputs in each}
-        rates = {name: mean_rate(outcomes) for name, outcomes in own.items()}
-        both = [name for name in own if name in published]
-        if len(both) < 2:
-            continue
-        sizes = [outcomes[0].train_sentences for outcomes in own.values()]
-        size = rank_correlation(sizes, list(rates.values()))
-        same = rank_correlation(
-            [rates[name] for name in both], [published[name].malformed for name in both]
-        )
-        lines.append(
-            f"`{inputs}`, over {len(own)}: {size:.2f}; with the published rates of "
-            f"{len(both)}: {same:.2f}."
-        )
+        own = {name: each for name, each in results.items() if inputs in each and name in published}
+        if len(own) > 1:
+            rates = [mean_rate(each[inputs]) for each in own.values()]
+            size = rank_correlation([training_size(each) for each in own.values()], rates)
+            same = rank_correlation(rates, [published[name].malformed for name in own])
+            lines.append(
+                f"`{inputs}`, over {len(own)}: {size:.2f}; with the published rates: {same:.2f}."
+            )
     return lines
 
 
 def change_remarks(changes: Results, table: list[Published]) -> list[str]:
-    """Count changes by their sign, and correlate them with training size."""
-    found = [mean_changes(own[LIKE_PUBLISHED]) for own in changes.values()]
-    sizes = [training_size(own) for own in changes.values()]
+    """Count changes by their sign."""
+    found = np.array([mean_changes(own[LIKE_PUBLISHED]) for own in changes.values()])
     lines = []
-    for place, (title, name) in enumerate(
-        (("UAS", "uas_change"), ("exact match", "exact_match_change"))
-    ):
-        own = [change[place] for change in found]
-        theirs = [getattr(row, name) for row in table]
-        counts, published = (", ".join(str(count_sign(x, s)) for s in SIGNS) for x in (own, theirs))
+    for place, (title, name) in enumerate(CHANGES.items()):
+        own, published = (
+            ", ".join(str(int((np.sign(values) == sign).sum())) for sign in (-1, 0, 1))
+            for values in (found[:, place], [getattr(row, name) for row in table])
+        )
         lines.append(
             f"Treebanks on which {title} is lower, the same and higher with the constraint: "
-            f"{counts} (published: {published})."
+            f"{own} (published: {published})."
         )
-        if len(own) >= MANY:
-            sizes_published = [row.train for row in table]
-            lines[-1] += (
-                f" Rank correlation of its change with training size: "
-                f"{rank_correlation(sizes, own):.2f} (published: "
-                f"{rank_correlation(sizes_published, theirs):.2f})."
-            )
     mended, spoilt = (
         sum(getattr(each, name) for own in changes.values() for each in own[LIKE_PUBLISHED])
         for name in ("repaired", "broken")
     )
     return [*lines, f"Over all seeds, {mended:,} heads are mended and {spoilt:,} spoilt."]
-
-
-def count_sign(values: Sequence[float], sign: int) -> int:
-    """Count the values of a sign."""
-    return int((np.sign(values) == sign).sum())
 
 
 def draw(results: Results, published: dict[str, Published], report: Report) -> None:
@@ -232,16 +189,6 @@ def draw(results: Results, published: dict[str, Published], report: Report) -> N
         "Malformed trees without the constraint against training size after equal epochs, one "
         "point a treebank. The published rates stand at our training sizes.",
     )
-
-
-CHANGE_HEADER = (
-    "training sentences",
-    "treebanks",
-    "UAS",
-    "published",
-    "exact match",
-    "published",
-)
 
 
 def write_report(root: Path, records: Records, epochs: int, training: str) -> None:
@@ -281,7 +228,9 @@ def write_report(root: Path, records: Records, epochs: int, training: str) -> No
             f"Relative changes by the constraint, %, with the inputs `{LIKE_PUBLISHED}`; the "
             f"published averages are those of all rows of table 2."
         )
-        report.table("changes", CHANGE_HEADER, change_lines(changes, table))
+        header = ["training sentences", "treebanks"]
+        header += [column for title in CHANGES for column in (title, "published")]
+        report.table("changes", header, change_lines(changes, table))
         report.text(*change_remarks(changes, table))
     draw(results, published, report)
     report.write()
