@@ -13,6 +13,8 @@ from outcomes import Outcome, rank_correlation, relative
 from report import Report
 
 INPUTS = ("words", "predicted", "gold")
+# Least number of treebanks for a rank correlation of changes.
+MANY = 5
 # Changes by the constraint, and their columns in the paper's table.
 CHANGES = {"UAS": "uas_change", "exact match": "exact_match_change"}
 # Inputs as the paper's parsers have.
@@ -130,8 +132,16 @@ def change_lines(changes: Results, table: list[Published]) -> list[list]:
 
 def remarks(results: Results, table: list[Published], published: dict[str, Published]) -> list[str]:
     """Correlate rates with training size, and with the published rates."""
-    theirs = rank_correlation([row.train for row in table], [row.malformed for row in table])
-    lines = [f"Published, over {len(table)} treebanks: {theirs:.2f}."]
+    shared = [published[name] for name in results if name in published]
+    parts = []
+    for where, rows in (
+        (f"over {len(table)} treebanks", table),
+        (f"over the {len(shared)} that are ours", shared),
+    ):
+        if len(rows) > 1:
+            columns = [row.train for row in rows], [row.malformed for row in rows]
+            parts.append(f"{where}: {rank_correlation(*columns):.2f}")
+    lines = [f"Published, {'; '.join(parts)}."]
     for inputs in INPUTS:
         own = {name: each for name, each in results.items() if inputs in each and name in published}
         if len(own) > 1:
@@ -139,24 +149,33 @@ def remarks(results: Results, table: list[Published], published: dict[str, Publi
             size = rank_correlation([training_size(each) for each in own.values()], rates)
             same = rank_correlation(rates, [published[name].malformed for name in own])
             lines.append(
-                f"`{inputs}`, over {len(own)}: {size:.2f}; with the published rates: {same:.2f}."
+                f"`{inputs}`, over {len(own)}: {size:.2f}; with the published rates of "
+                f"{len(own)}: {same:.2f}."
             )
     return lines
 
 
 def change_remarks(changes: Results, table: list[Published]) -> list[str]:
-    """Count changes by their sign."""
+    """Count changes by their sign, and correlate them with training size."""
     found = np.array([mean_changes(own[LIKE_PUBLISHED]) for own in changes.values()])
+    sizes = [training_size(own) for own in changes.values()], [row.train for row in table]
     lines = []
     for place, (title, name) in enumerate(CHANGES.items()):
-        own, published = (
+        columns = found[:, place], np.array([getattr(row, name) for row in table])
+        counts = [
             ", ".join(str(int((np.sign(values) == sign).sum())) for sign in (-1, 0, 1))
-            for values in (found[:, place], [getattr(row, name) for row in table])
-        )
+            for values in columns
+        ]
         lines.append(
             f"Treebanks on which {title} is lower, the same and higher with the constraint: "
-            f"{own} (published: {published})."
+            f"{counts[0]} (published: {counts[1]})."
         )
+        if len(changes) >= MANY:
+            own, published = map(rank_correlation, sizes, columns)
+            lines[-1] += (
+                f" Rank correlation of its change with training size: {own:.2f} (published: "
+                f"{published:.2f})."
+            )
     mended, spoilt = (
         sum(getattr(each, name) for own in changes.values() for each in own[LIKE_PUBLISHED])
         for name in ("repaired", "broken")
