@@ -22,7 +22,7 @@ from lib.cells import Row, WrongError
 from lib.checkouts import load_peers
 from lib.decoder_checks import Verdict, settled_by_arcmax, soft_mask_verdicts
 from lib.decoder_peers import LOADERS
-from lib.decoder_report import cell, write_report
+from lib.decoder_report import write_report
 from lib.decoder_times import growth, measure_decoders, thread_speedups
 from lib.decoders import Decoder, our_decoders, row_argmax
 from lib.inputs import FAMILIES, UNCLEAR, family_batch, treebank_batch
@@ -72,7 +72,6 @@ def family_rows(plan: Plan, decoders: Sequence[Decoder]) -> Iterator[Row]:
             batch = family_batch(family, n, batch_size(n))
             rows = measure_decoders(family, n, batch, decoders, forecast, plan.budget, plan.repeats)
             if n in plan.sizes:
-                print_rows(rows)
                 yield from rows
 
 
@@ -80,9 +79,9 @@ def treebank_rows(plan: Plan, decoders: Sequence[Decoder], treebank: Path | None
     """Measure sentences of treebank lengths with clear heads, all of them or most."""
     for family, unclear in (("treebank_batch", 0.0), ("treebank_batch_unclear", UNCLEAR)):
         batch = treebank_batch(plan.treebank, treebank, unclear=unclear)
-        rows = measure_decoders(family, 0, batch, decoders, Forecast(), plan.budget, plan.repeats)
-        print_rows(rows)
-        yield from rows
+        yield from measure_decoders(
+            family, 0, batch, decoders, Forecast(), plan.budget, plan.repeats
+        )
 
 
 def settled(plan: Plan) -> Iterator[Figure]:
@@ -95,13 +94,6 @@ def settled(plan: Plan) -> Iterator[Figure]:
 def batch_size(n: int) -> int:
     """Return the number of sentences of n words in a batch."""
     return max(1, min(1000, 200_000 // n**2))
-
-
-def print_rows(rows: Sequence[Row]) -> None:
-    """Print rows as they are measured."""
-    for row in rows:
-        print(f"{row.case:<22} {row.n:>5}  {row.method:<45} {cell(row):>12}  {row.note}")
-    sys.stdout.flush()
 
 
 def check_soft_masks(decoders: Sequence[Decoder], count: int) -> list[tuple[Decoder, str, Verdict]]:

@@ -6,7 +6,7 @@ Preparation for a sentence before the first tree (such as an inverse) is timed.
 
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ AUTO, WILSON, REJECT = "auto", "wilson", "wilson_reject"
 ANCESTRAL, COLBOURN, SWOR = "ancestral", "colbourn", "without replacement"
 PEER_WILSON, PEER_REJECT = "treesample, Wilson marginal", "treesample, Wilson reject"
 PEER_COLBOURN = "treesample, Colbourn"
-PEER_SWOR, PEER_TRIE = "treesample, SWOR", "treesample, SWOR by trie"
+PEER_SWOR = "treesample, SWOR"
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def to_weights(scores: NDArray[np.floating]) -> NDArray[np.float64]:
 
 
 def load_treesample(checkouts: Checkouts) -> list[Sampler]:
-    """Load Zmigrod et al.'s own samplers; the trie needs the package unique_randomizer."""
+    """Load Zmigrod et al.'s own samplers."""
     folder = checkout_file(checkouts, "treesample", "treesample/wilson.py").parent
     if str(folder.parent) not in sys.path:
         sys.path.append(str(folder.parent))
@@ -100,32 +100,12 @@ def load_treesample(checkouts: Checkouts) -> list[Sampler]:
     def make(name: str, start: Callable[[Any], Iterable[Any]], replace: bool = True) -> Sampler:
         return Sampler(name, "peer", "Python", version, _bind_treesample(start), replace)
 
-    found = [
+    return [
         make(PEER_WILSON, lambda weights: wilson.WilsonRCMarginalSample(weights).sample()),
         make(PEER_REJECT, lambda weights: wilson.WilsonRCRejectSample(weights).sample()),
         make(PEER_COLBOURN, lambda weights: colbourn.ColbournSample(weights).sample()),
         make(PEER_SWOR, lambda weights: _trees_of(swor.TreeSwor(weights).sample()), False),
     ]
-    try:
-        from treesample import swor_ur
-    except ImportError as error:
-        print(f"{PEER_TRIE}: not here; pip install unique_randomizer ({error})")
-    else:
-        bind = _bind_treesample(lambda weights: _trees_of_trie(swor_ur, weights))
-        note = "corrected here: it never marks a tree as complete in the trie, so trees repeat"
-        found.append(Sampler(PEER_TRIE, "peer", "Python", version, bind, False, note))
-    return found
-
-
-def _trees_of_trie(module: Any, weights: NDArray[np.float64]) -> Iterator[Any]:
-    """Draw as tree_swor is meant to, with the call that is missing there."""
-    # unique_randomizer uses np.NINF, which NumPy 2 removed.
-    vars(np).setdefault("NINF", -np.inf)
-    struct = module.SWORStruct(weights)
-    randomizer = module.ur.UniqueRandomizer()
-    while not randomizer.exhausted():
-        yield module.sample(struct, randomizer)
-        randomizer.mark_sequence_complete()
 
 
 def load_treesample_biased(checkouts: Checkouts) -> Sampler:
@@ -162,6 +142,6 @@ def _bind_treesample(start: Callable[[Any], Iterable[Any]]) -> Callable[[Batch, 
 LOADERS = {
     "treesample": (
         load_treesample,
-        "pip install tqdm unique_randomizer, and --checkout treesample=PATH",
+        "pip install tqdm, and --checkout treesample=PATH",
     ),
 }
