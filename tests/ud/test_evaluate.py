@@ -14,6 +14,7 @@ from evaluate import (
     scores_of,
     sentence_score,
     text_examples,
+    word_scores,
 )
 from parsers import make_nlp
 from report import EVALUATIONS, GOLD, OFFICIAL, TEXT, summarize, write_tables
@@ -99,7 +100,15 @@ def test_scores_from_text_are_the_official_ones(corpora, pipeline):
     nlp = spacy.load(pipeline)
     examples = text_examples(nlp, folder / "test.spacy")
     scores = scores_of(nlp, examples)
+    for component in ("morphologizer", "trainable_lemmatizer"):
+        nlp.add_pipe(component)
+    for token in (token for example in examples for token in example.predicted):
+        token.pos_, token.lemma_ = "NOUN", token.text.lower()
     right = official.score([example.predicted for example in examples], folder / "test.conllu")
+    of_words = word_scores(nlp, examples)
+    assert of_words["upos_f"] == pytest.approx(right["UPOS"])
+    assert of_words["lemma_f"] == pytest.approx(right["Lemmas"])
+    assert 0.1 < of_words["upos_f"] < of_words["lemma_f"] < of_words["words_f"]
     assert scores["words_f"] == pytest.approx(right["Words"])
     assert sentence_score(examples) == pytest.approx(right["Sentences"])
     assert scores["dep_las_conll18"] == pytest.approx(right["LAS"])
