@@ -83,6 +83,19 @@ def test_run_on_a_full_disk_is_repeated(form, small_disk, make_run, expected):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMATS)
+def test_run_to_a_folder_that_may_not_be_changed_leaves_nothing(form, make_run, expected):
+    run = make_run(form)
+    run.folder.chmod(0o555)
+    result = run(faults={"unprivileged": True})
+    run.folder.chmod(0o755)
+    assert result.returncode == 1
+    assert b"Permission denied" in result.stderr
+    assert not names_in(run.folder)
+    run.check_repeated(expected(form))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMATS)
 def test_run_whose_folder_is_closed_meanwhile_is_repeated(form, make_run, expected):
     reached, go = (make_run(form).folder / name for name in ("reached", "go"))
     run = make_run(form)
