@@ -25,13 +25,14 @@ and no more where words strongly prefer each other. There is no subtraction.
 """
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free
 from libc.string cimport memset
 
-from spacy_rootmind.kernel.decode cimport DECODE_NO_MEMORY, DECODE_OK, DECODE_UNSETTLED
-from spacy_rootmind.kernel.elimination cimport TreeSum
 from spacy_rootmind.kernel.interrupt cimport poll_row
+from spacy_rootmind.kernel.partition cimport TreeSum
 from spacy_rootmind.kernel.random cimport RandomSource, draw_index, next_double
+from spacy_rootmind.kernel.room cimport Layout, add_array, allocate
+from spacy_rootmind.kernel.status cimport Status
 from weights cimport (
     ExtendedFloat,
     add,
@@ -56,39 +57,38 @@ cdef enum:
 # --- memory ------------------------------------------------------------------------------------
 
 cdef int make_block(Ancestral* ancestral, size_t item_size) noexcept nogil:
-    """Allocate for items of that size; returns DECODE_OK or DECODE_NO_MEMORY."""
+    """Allocate for items of that size; returns Status.OK or Status.NO_MEMORY."""
     cdef size_t width = <size_t>ancestral.max_words + 1
-    cdef size_t row = width * item_size
-    if item_size > ancestral.item_size:
-        free(ancestral.block)
-        ancestral.item_size = 0
-        ancestral.block = malloc(width * row + 3 * row)
-        if ancestral.block is NULL:
-            return DECODE_NO_MEMORY
-        ancestral.item_size = item_size
-    ancestral.columns = ancestral.block
-    ancestral.root_weights = <char*>ancestral.block + width * row
-    ancestral.root_totals = <char*>ancestral.root_weights + row
-    ancestral.root_shares = <char*>ancestral.root_totals + row
-    return DECODE_OK
+    cdef Layout layout
+    if item_size <= ancestral.item_size:
+        return Status.OK
+    free(ancestral.block)
+    ancestral.item_size = item_size
+    layout.n_arrays = layout.size = 0
+    add_array(&layout, &ancestral.columns, width * width, item_size)
+    add_array(&layout, &ancestral.root_weights, width, item_size)
+    add_array(&layout, &ancestral.root_totals, width, item_size)
+    add_array(&layout, &ancestral.root_shares, width, item_size)
+    return allocate(&layout, &ancestral.block, False)
 
 
 cdef int ancestral_init(Ancestral* ancestral, Py_ssize_t max_words) noexcept nogil:
     """Allocate for sentences of up to `max_words` words: 8 n^2 + O(n) bytes, or 16 n^2 once wide.
 
-    Returns DECODE_OK or DECODE_NO_MEMORY.
+    Returns Status.OK or Status.NO_MEMORY.
     """
     cdef size_t width = <size_t>max_words + 1
+    cdef Layout layout
     memset(ancestral, 0, sizeof(Ancestral))
     ancestral.max_words = max_words
-    ancestral.word_block = malloc(width * (sizeof(double) + 2 * sizeof(int32_t) + 2))
-    if ancestral.word_block is NULL:
-        return DECODE_NO_MEMORY
-    ancestral.weights = <double*>ancestral.word_block
-    ancestral.first_waiting = <int32_t*>(ancestral.weights + width)
-    ancestral.next_waiting = ancestral.first_waiting + width
-    ancestral.cut = <unsigned char*>(ancestral.next_waiting + width)
-    ancestral.state = ancestral.cut + width
+    layout.n_arrays = layout.size = 0
+    add_array(&layout, <void**>&ancestral.weights, width, sizeof(double))
+    add_array(&layout, <void**>&ancestral.first_waiting, width, sizeof(int32_t))
+    add_array(&layout, <void**>&ancestral.next_waiting, width, sizeof(int32_t))
+    add_array(&layout, <void**>&ancestral.cut, width, sizeof(char))
+    add_array(&layout, <void**>&ancestral.state, width, sizeof(char))
+    if allocate(&layout, &ancestral.word_block, False) != Status.OK:
+        return Status.NO_MEMORY
     return make_block(ancestral, sizeof(double))
 
 
@@ -117,17 +117,17 @@ cdef void fill_columns(
 cdef int ancestral_begin(Ancestral* ancestral, const TreeSum* sum) noexcept nogil:
     """Prepare draws from the trees that `sum` was summed over. O(n^2).
 
-    Returns DECODE_OK or DECODE_NO_MEMORY.
+    Returns Status.OK or Status.NO_MEMORY.
     """
     cdef int status
     ancestral.root = -1
     if sum.beyond_float64:
         status = make_block(ancestral, sizeof(ExtendedFloat))
-        if status == DECODE_OK:
+        if status == Status.OK:
             fill_columns(<const ExtendedFloat*>NULL, ancestral, sum.wide)
         return status
     status = make_block(ancestral, sizeof(double))
-    if status == DECODE_OK:
+    if status == Status.OK:
         fill_columns(<const double*>NULL, ancestral, sum)
     return status
 
@@ -326,20 +326,20 @@ cdef int draw_as(
             head = draw_connected_head(
                 pivots, k, ancestral.first_waiting[k] != 0, heads, ancestral, random)
             if head < 0:
-                return DECODE_UNSETTLED
+                return Status.UNSETTLED
             total = multiply(pivots[head], (<const weight_t*>sum.sums)[k])
         attach_waiting(<const weight_t*>sum.factors, ancestral, sum, k, random, heads)
         heads[k] = <int32_t>head
         draw_route(total, ancestral, sum, k, head, random)
-    return DECODE_OK
+    return Status.OK
 
 
 cdef int ancestral_draw(
         Ancestral* ancestral, const TreeSum* sum, Py_ssize_t root, const RandomSource* random,
         int32_t* heads) noexcept nogil:
-    """Draw a tree; see the declaration.
+    """Draw a tree to heads[0..n], with a single root given that it is `root`, unless that is 0.
 
-    Returns DECODE_OK, or DECODE_UNSETTLED where float64 does not do.
+    Returns Status.OK, or Status.UNSETTLED where float64 does not do.
     """
     if sum.beyond_float64:
         return draw_as(<const ExtendedFloat*>NULL, ancestral, sum.wide, root, random, heads)

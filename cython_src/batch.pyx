@@ -25,14 +25,6 @@ from libc.stdlib cimport free, malloc
 
 import os
 
-from spacy_rootmind.kernel.decode cimport (
-    DECODE_BAD_SCORE,
-    DECODE_LOST_DIGITS,
-    DECODE_NO_MEMORY,
-    DECODE_NO_TREE,
-    DECODE_OK,
-    score_t,
-)
 from spacy_rootmind.kernel.interrupt cimport (
     ROWS_PER_POLL,
     await_signals,
@@ -41,15 +33,16 @@ from spacy_rootmind.kernel.interrupt cimport (
     run_call,
     this_call,
 )
+from spacy_rootmind.kernel.status cimport Status
 
 cdef enum:
     MANY_STEPS = 1 << 20    # at most, in sentences that are too short to poll
 
-OK = DECODE_OK
-NO_TREE = DECODE_NO_TREE
-BAD_SCORE = DECODE_BAD_SCORE
-NO_MEMORY = DECODE_NO_MEMORY
-LOST_DIGITS = DECODE_LOST_DIGITS
+OK = Status.OK
+NO_TREE = Status.NO_TREE
+BAD_SCORE = Status.BAD_SCORE
+NO_MEMORY = Status.NO_MEMORY
+LOST_DIGITS = Status.LOST_DIGITS
 MOST_THREADS = MAX_THREADS
 
 
@@ -134,7 +127,10 @@ cdef inline void gather_as(
 
 
 cdef void gather(const Batch* batch, Py_ssize_t sentence, double* square) noexcept nogil:
-    """Copy one sentence of any type and layout; see the declaration."""
+    """Copy one sentence of any type and layout to a contiguous square, (n + 1) x (n + 1).
+
+    It has -inf on the diagonal and where an arc is not allowed. Row 0 is neither read nor written.
+    """
     cdef Py_ssize_t n = batch.lengths[sentence]
     cdef Py_ssize_t first = 1, last
     while True:
@@ -184,28 +180,22 @@ cdef struct Thread:
     Py_ssize_t stop
     Py_ssize_t failed           # the first sentence that did
 
-# All threads of a batch.
+# All threads of a batch, and what they share.
 cdef struct Crew:
     const Batch* batch
     Py_ssize_t n_threads
     Thread[MAX_THREADS] threads
-    Py_ssize_t failed
-
-cdef struct Helper:
-    PyThread_type_lock wake     # held while there is nothing to do
-    bint called                 # woken, and not yet back asleep
-    Py_ssize_t number           # of its state: 1 for the first, the caller has 0
-
-cdef struct Job:
-    Crew* crew
-    Py_ssize_t n_threads
-    Py_ssize_t n_sentences
     Py_ssize_t next_sentence    # first one that nobody has taken
     double chunk_cost
     Py_ssize_t n_working        # helpers at work now
     bint caller_waits
     int status                  # of the lowest sentence that failed
-    Py_ssize_t failed
+    Py_ssize_t failed           # and its number
+
+cdef struct Helper:
+    PyThread_type_lock wake     # held while there is nothing to do
+    bint called                 # woken, and not yet back asleep
+    Py_ssize_t number           # of its state: 1 for the first, the caller has 0
 
 cdef struct Pool:
     PyThread_type_lock owner    # held by the call that has the helpers
@@ -213,7 +203,7 @@ cdef struct Pool:
     PyThread_type_lock finished  # held until the last helper is done, if the caller waits
     Py_ssize_t n_helpers
     Helper[MAX_HELPERS] helpers
-    Job job
+    Crew* crew                  # of the call that has the helpers; NULL for none
 
 cdef Pool pool
 
@@ -227,6 +217,7 @@ def _make_pool():
         raise MemoryError("no memory for locks")
     PyThread_acquire_lock(pool.finished, WAIT_LOCK)
     pool.n_helpers = 0
+    pool.crew = NULL
 
 
 _make_pool()
@@ -257,49 +248,50 @@ cdef void wait_for_helpers() noexcept nogil:
         await_signals()
 
 
-cdef Py_ssize_t take_chunk(Job* job) noexcept nogil:
+cdef Py_ssize_t take_chunk(Crew* crew) noexcept nogil:
     """Take sentences off the front; returns the end of the chunk. The lock must be held."""
     cdef double cost = 0
     cdef double n
-    while job.next_sentence < job.n_sentences and cost < job.chunk_cost:
-        n = job.crew.batch.lengths[job.next_sentence] + 1
+    while crew.next_sentence < crew.batch.n_sentences and cost < crew.chunk_cost:
+        n = crew.batch.lengths[crew.next_sentence] + 1
         cost += n * n
-        job.next_sentence += 1
-    return job.next_sentence
+        crew.next_sentence += 1
+    return crew.next_sentence
 
 
-cdef void work(Job* job, Py_ssize_t number) noexcept nogil:
+cdef void work(Crew* crew, Py_ssize_t number) noexcept nogil:
     """Handle chunks until none is left. The lock must be held, and is held again at the end."""
-    cdef Thread* thread = &job.crew.threads[number]
+    cdef Thread* thread = &crew.threads[number]
     cdef Py_ssize_t start, stop
     cdef int status
-    while job.next_sentence < job.n_sentences:
-        start = job.next_sentence
-        stop = take_chunk(job)
+    while crew.next_sentence < crew.batch.n_sentences:
+        start = crew.next_sentence
+        stop = take_chunk(crew)
         PyThread_release_lock(pool.lock)
         status = handle_chunk(thread, start, stop)
         wait_for(pool.lock)
-        if status != 0 and (job.status == 0 or thread.failed < job.failed):
+        if status != 0 and (crew.status == 0 or thread.failed < crew.failed):
             # Chunks are taken in order: all that might hold a lower failure are taken by now.
-            job.next_sentence = job.n_sentences
-            job.status = status
-            job.failed = thread.failed
+            crew.next_sentence = crew.batch.n_sentences
+            crew.status = status
+            crew.failed = thread.failed
 
 
 cdef void run_helper(void* argument) noexcept nogil:
     """Take part in every job from now on."""
     cdef Helper* helper = <Helper*>argument
-    cdef Job* job = &pool.job
+    cdef Crew* crew
     while True:
         wait_for(helper.wake)
         wait_for(pool.lock)
         # The job may be done by now, or another call may have taken over.
-        if helper.number < job.n_threads and job.next_sentence < job.n_sentences:
-            job.n_working += 1
-            work(job, helper.number)
-            job.n_working -= 1
-            if job.n_working == 0 and job.caller_waits:
-                job.caller_waits = False
+        crew = pool.crew
+        if crew is not NULL and helper.number < crew.n_threads:
+            crew.n_working += 1
+            work(crew, helper.number)
+            crew.n_working -= 1
+            if crew.n_working == 0 and crew.caller_waits:
+                crew.caller_waits = False
                 PyThread_release_lock(pool.finished)
         helper.called = False
         PyThread_release_lock(pool.lock)
@@ -337,46 +329,35 @@ cdef int run_crew(void* argument) noexcept nogil:
     """
     cdef Crew* crew = <Crew*>argument
     cdef const Batch* batch = crew.batch
-    cdef Job* job = &pool.job
-    cdef Py_ssize_t i, n_helpers
+    cdef Py_ssize_t i
     cdef double n, cost = 0
-    cdef int status
     for i in range(crew.n_threads):
         crew.threads[i].call = this_call()
     if crew.n_threads <= 1 or not PyThread_acquire_lock(pool.owner, NOWAIT_LOCK):
-        status = handle_chunk(&crew.threads[0], 0, batch.n_sentences)
+        crew.status = handle_chunk(&crew.threads[0], 0, batch.n_sentences)
         crew.failed = crew.threads[0].failed
-        return status
+        return crew.status
     for i in range(batch.n_sentences):
         n = batch.lengths[i] + 1
         cost += n * n
+    crew.chunk_cost = cost / (crew.n_threads * CHUNKS_PER_THREAD)
     wait_for(pool.lock)
-    n_helpers = min(crew.n_threads - 1, pool.n_helpers)
-    job.crew = crew
-    job.n_threads = crew.n_threads
-    job.n_sentences = batch.n_sentences
-    job.next_sentence = 0
-    job.chunk_cost = cost / (crew.n_threads * CHUNKS_PER_THREAD)
-    job.n_working = 0
-    job.caller_waits = False
-    job.status = 0
-    for i in range(n_helpers):
+    pool.crew = crew
+    for i in range(min(crew.n_threads - 1, pool.n_helpers)):
         if not pool.helpers[i].called:
             pool.helpers[i].called = True
             PyThread_release_lock(pool.helpers[i].wake)
-    work(job, 0)
-    if job.n_working > 0:
-        job.caller_waits = True
+    work(crew, 0)
+    # A helper that wakes up now finds nothing.
+    pool.crew = NULL
+    if crew.n_working > 0:
+        crew.caller_waits = True
         PyThread_release_lock(pool.lock)
         wait_for_helpers()
         wait_for(pool.lock)
-    status = job.status
-    crew.failed = job.failed
-    # A helper that wakes up now finds nothing.
-    job.n_sentences = job.next_sentence = 0
     PyThread_release_lock(pool.lock)
     PyThread_release_lock(pool.owner)
-    return status
+    return crew.status
 
 
 # --- sentences ---------------------------------------------------------------------------------
@@ -393,12 +374,12 @@ cdef class Worker:
         if self.square is NULL:
             self.square = <double*>malloc(width * width * sizeof(double))
             if self.square is NULL:
-                check_memory(max_words, DECODE_NO_MEMORY)
+                check_memory(max_words, Status.NO_MEMORY)
         return self.square
 
 
 cdef int check_memory(Py_ssize_t max_words, int status) except -1:
-    if status != DECODE_OK:
+    if status != Status.OK:
         raise MemoryError(f"no memory for a sentence of {max_words} words; split it first")
     return 0
 
@@ -413,10 +394,10 @@ cdef int handle_sentences(void* argument) noexcept nogil:
         if sentence % ROWS_PER_POLL == 0:
             poll(MANY_STEPS)
         status = handle(thread.state, thread.batch, sentence)
-        if status != DECODE_OK:
+        if status != Status.OK:
             thread.failed = sentence
             return status
-    return DECODE_OK
+    return Status.OK
 
 
 cdef int handle_chunk(Thread* thread, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
@@ -427,14 +408,19 @@ cdef int handle_chunk(Thread* thread, Py_ssize_t start, Py_ssize_t stop) noexcep
 
 
 cdef tuple run_batch(ScoreBuffer buffer, list workers):
-    """Handle all sentences of a batch; see the declaration. At most MAX_THREADS workers."""
+    """Handle all sentences of a batch with one thread per worker, at most MAX_THREADS.
+
+    Returns the status and the number of the first sentence that failed, or (Status.OK, any).
+    """
     cdef Py_ssize_t i
     cdef Crew crew
     cdef Worker worker
     cdef int status
     crew.batch = &buffer.c
     crew.n_threads = len(workers)
-    crew.failed = 0
+    crew.next_sentence = crew.n_working = crew.failed = 0
+    crew.caller_waits = False
+    crew.status = Status.OK
     for i in range(crew.n_threads):
         worker = workers[i]
         crew.threads[i].handle = worker.handle

@@ -10,8 +10,6 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from spacy_rootmind.kernel.decode cimport (
-    DECODE_NO_MEMORY,
-    DECODE_OK,
     TreeWorkspace,
     decode_tree as kernel_decode_tree,
     workspace_free,
@@ -23,12 +21,14 @@ from spacy_rootmind.kernel.eisner cimport (
     chart_workspace_init,
     decode_projective as kernel_decode_projective,
 )
-from spacy_rootmind.kernel.elimination cimport TreeSum, tree_sum_free, tree_sum_init
-from spacy_rootmind.kernel.kbest cimport KBestSearch, k_best_free, k_best_trees
+from spacy_rootmind.kernel.kbest cimport KBestSearch, k_best_free, k_best_init, k_best_trees
 from spacy_rootmind.kernel.partition cimport (
+    TreeSum,
     arc_marginals,
     log_partition,
     sum_trees as kernel_sum_trees,
+    tree_sum_free,
+    tree_sum_init,
 )
 from spacy_rootmind.kernel.random cimport RandomSource
 from spacy_rootmind.kernel.sample_batch cimport (
@@ -39,6 +39,7 @@ from spacy_rootmind.kernel.sample_batch cimport (
     sampler_free,
     sampler_init,
 )
+from spacy_rootmind.kernel.status cimport Status
 
 
 # --- scores ------------------------------------------------------------------------------------
@@ -89,7 +90,7 @@ cdef TreeDecoder* tree_decoder_new(Py_ssize_t max_words) noexcept nogil:
     cdef TreeDecoder* decoder = <TreeDecoder*>calloc(1, sizeof(TreeDecoder))
     if decoder is not NULL and 0 <= max_words:
         decoder.max_words = max_words
-        if workspace_init(&decoder.workspace, max_words) == DECODE_OK:
+        if workspace_init(&decoder.workspace, max_words) == Status.OK:
             return decoder
     tree_decoder_free(decoder)
     return NULL
@@ -105,7 +106,7 @@ cdef int decode_tree(
         TreeDecoder* decoder, const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n,
         bint single_root, int32_t* heads) noexcept nogil:
     if not 0 <= n <= decoder.max_words:
-        return DECODE_NO_MEMORY
+        return Status.NO_MEMORY
     return kernel_decode_tree(scores, row_stride, n, single_root, True, heads, &decoder.workspace)
 
 
@@ -117,7 +118,7 @@ cdef struct ProjectiveDecoder:
 cdef ProjectiveDecoder* projective_decoder_new(Py_ssize_t max_words) noexcept nogil:
     cdef ProjectiveDecoder* decoder = <ProjectiveDecoder*>calloc(1, sizeof(ProjectiveDecoder))
     if decoder is not NULL and square_init(&decoder.square, max_words):
-        if chart_workspace_init(&decoder.workspace, max_words, False) == DECODE_OK:
+        if chart_workspace_init(&decoder.workspace, max_words, False) == Status.OK:
             return decoder
     projective_decoder_free(decoder)
     return NULL
@@ -134,7 +135,7 @@ cdef int decode_projective(
         ProjectiveDecoder* decoder, const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n,
         bint single_root, int32_t* heads) noexcept nogil:
     if not fill_square(&decoder.square, scores, row_stride, n):
-        return DECODE_NO_MEMORY
+        return Status.NO_MEMORY
     return kernel_decode_projective(
         decoder.square.scores, n, single_root, True, heads, &decoder.workspace)
 
@@ -147,12 +148,14 @@ cdef int decode_kbest(
     cdef int status
     found[0] = 0
     if k < 1:
-        return DECODE_OK
+        return Status.OK
     if not square_init(&square, n):
-        return DECODE_NO_MEMORY
+        return Status.NO_MEMORY
     fill_square(&square, scores, row_stride, n)
-    status = k_best_trees(square.scores, n, k, single_root, &search)
-    if status == DECODE_OK:
+    status = k_best_init(&search, square.scores, n, k, single_root)
+    if status == Status.OK:
+        status = k_best_trees(&search)
+    if status == Status.OK:
         found[0] = search.found
         memcpy(heads, search.heads, search.found * (n + 1) * sizeof(int32_t))
     k_best_free(&search)
@@ -170,7 +173,7 @@ cdef struct TreeSums:
 cdef TreeSums* tree_sums_new(Py_ssize_t max_words) noexcept nogil:
     cdef TreeSums* sums = <TreeSums*>calloc(1, sizeof(TreeSums))
     if sums is not NULL and square_init(&sums.square, max_words):
-        if tree_sum_init(&sums.sum, max_words) == DECODE_OK:
+        if tree_sum_init(&sums.sum, max_words) == Status.OK:
             return sums
     tree_sums_free(sums)
     return NULL
@@ -188,13 +191,13 @@ cdef int sum_trees(
         bint single_root, double* log_z, double* marginals) noexcept nogil:
     cdef int status
     if not fill_square(&sums.square, scores, row_stride, n):
-        return DECODE_NO_MEMORY
+        return Status.NO_MEMORY
     status = kernel_sum_trees(sums.square.scores, n, single_root, &sums.sum)
-    if status != DECODE_OK:
+    if status != Status.OK:
         return status
     log_z[0] = log_partition(&sums.sum)
     if marginals is NULL:
-        return DECODE_OK
+        return Status.OK
     memset(marginals, 0, (n + 1) * sizeof(double))
     return arc_marginals(sums.square.scores, marginals, n + 1, &sums.sum)
 
@@ -209,7 +212,7 @@ cdef struct TreeSampler:
 cdef TreeSampler* tree_sampler_new(Py_ssize_t max_words, bint single_root) noexcept nogil:
     cdef TreeSampler* sampler = <TreeSampler*>calloc(1, sizeof(TreeSampler))
     if sampler is not NULL and square_init(&sampler.square, max_words):
-        if sampler_init(&sampler.sampler, SAMPLE_AUTO, max_words, single_root, 0) == DECODE_OK:
+        if sampler_init(&sampler.sampler, SAMPLE_AUTO, max_words, single_root, 0) == Status.OK:
             return sampler
     tree_sampler_free(sampler)
     return NULL
@@ -226,7 +229,7 @@ cdef int tree_sampler_begin(
         TreeSampler* sampler, const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n
 ) noexcept nogil:
     if not fill_square(&sampler.square, scores, row_stride, n):
-        return DECODE_NO_MEMORY
+        return Status.NO_MEMORY
     return sampler_begin(&sampler.sampler, sampler.square.scores, n)
 
 

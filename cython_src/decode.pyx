@@ -19,17 +19,24 @@ from libc.float cimport DBL_MAX
 from libc.math cimport INFINITY, NAN, fabs
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, uint8_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free
 
 import numpy as np
 
-from spacy_rootmind.kernel.batch cimport Batch, check_memory, score_row
-from spacy_rootmind.kernel.decode_batch cimport Decoder, DecoderState
+from spacy_rootmind.kernel.batch cimport (
+    Batch,
+    ScoreBuffer,
+    check_memory,
+    gather,
+    run_batch,
+    score_row,
+)
 from spacy_rootmind.kernel.interrupt cimport ROWS_PER_POLL, poll, poll_row
-from spacy_rootmind.kernel.simd cimport SCAN_BAD_SCORE, SCAN_NO_HEAD, SCAN_OK, row_passes
+from spacy_rootmind.kernel.room cimport Layout, add_array, allocate
+from spacy_rootmind.kernel.simd cimport SCAN_NO_HEAD, SCAN_OK, row_passes
+from spacy_rootmind.kernel.status cimport Status
 
 cdef enum:
-    LONG = 1024     # words; shorter sentences are scanned without a poll
     SENTENCES_PER_CHECK = 1024  # of trees, for signals
 
 
@@ -38,23 +45,23 @@ cdef enum:
 cdef int workspace_init(TreeWorkspace* ws, Py_ssize_t max_words) noexcept nogil:
     """Allocate one block for sentences of up to `max_words` words.
 
-    Uses 4.1 n^2 + O(n) bytes, most of them only for sentences of many cycles. Returns DECODE_OK or
-    DECODE_NO_MEMORY; then `ws` needs no free.
+    Uses 4.1 n^2 + O(n) bytes, most of them only for sentences of many cycles. Returns Status.OK or
+    Status.NO_MEMORY; then `ws` needs no free.
     """
     # A cycle that is not inside another has at least two words.
-    return allocate(ws, max_words, max_words // 2)
+    return make_workspace(ws, max_words, max_words // 2)
 
 
 cdef int workspace_init_keeping_rows(TreeWorkspace* ws, Py_ssize_t max_words) noexcept nogil:
     """The same, keeping the rows of all nodes to be read after decoding; 8.1 n^2 bytes."""
-    cdef int status = allocate(ws, max_words, max_words)
+    cdef int status = make_workspace(ws, max_words, max_words)
     ws.keep_rows = True
     return status
 
 
 cdef int workspace_init_for_arcmax(TreeWorkspace* ws, Py_ssize_t max_words) noexcept nogil:
     """The same for `arcmax_tree` alone; O(n) bytes."""
-    return allocate(ws, max_words, 0)
+    return make_workspace(ws, max_words, 0)
 
 
 cdef inline Py_ssize_t row_width(Py_ssize_t n) noexcept nogil:
@@ -62,49 +69,44 @@ cdef inline Py_ssize_t row_width(Py_ssize_t n) noexcept nogil:
     return (n + 8) // 8 * 8
 
 
-cdef int allocate(TreeWorkspace* ws, Py_ssize_t max_words, Py_ssize_t n_rows) noexcept nogil:
+cdef int make_workspace(
+        TreeWorkspace* ws, Py_ssize_t max_words, Py_ssize_t n_rows) noexcept nogil:
     cdef size_t n = <size_t>max_words
     cdef size_t nodes = 2 * n + 1
     cdef size_t width = <size_t>row_width(max_words)
-    cdef size_t n_doubles = <size_t>n_rows * width + 3 * nodes + n + 1
-    cdef size_t n_ints = 12 * nodes + 5 * (n + 1)
-    cdef size_t n_bytes = n * width // 8 if n_rows > 0 else 0
-    cdef int32_t* ints
+    cdef size_t n_bits = n * width // 8 if n_rows > 0 else 0
+    cdef Layout layout
     ws.max_words = max_words
     ws.keep_rows = False
     ws.block = NULL
-    # Longer sentences overflow size_t or int32 node numbers, and not only the memory.
-    if n > 1 << 28 or n_doubles > (<size_t>1 << (8 * sizeof(size_t) - 5)):
-        return DECODE_NO_MEMORY
-    ws.block = malloc(n_doubles * sizeof(double) + n_ints * sizeof(int32_t) + n_bytes)
-    if ws.block is NULL:
-        return DECODE_NO_MEMORY
-    ws.root_score = <double*>ws.block
-    ws.alt_score = ws.root_score + nodes
-    ws.best_score = ws.root_score + 2 * nodes
-    ws.gain = ws.root_score + 3 * nodes
-    ws.rows = ws.gain + n + 1
-    ints = <int32_t*>(ws.rows + <size_t>n_rows * width)
-    ws.alt_head = ints
-    ws.best_head = ints + nodes
-    ws.entering = ints + 2 * nodes
-    ws.first_member = ints + 3 * nodes
-    ws.next_member = ints + 4 * nodes
-    ws.entered_member = ints + 5 * nodes
-    ws.first_merge = ints + 6 * nodes
-    ws.slot = ints + 7 * nodes
-    ws.n_words = ints + 8 * nodes
-    ws.first_word = ints + 9 * nodes
-    ws.last_word = ints + 10 * nodes
-    ws.stamp = ints + 11 * nodes
-    ints += 12 * nodes
-    ws.next_word = ints
-    ws.label = ints + (n + 1)
-    ws.labelled = ints + 2 * (n + 1)
-    ws.free_slots = ints + 3 * (n + 1)
-    ws.path = ints + 4 * (n + 1)
-    ws.merge_bits = <uint8_t*>(ints + 5 * (n + 1))
-    return DECODE_OK
+    # Longer sentences overflow int32 node numbers, and not only the memory.
+    if n > 1 << 28:
+        return Status.NO_MEMORY
+    layout.n_arrays = layout.size = 0
+    add_array(&layout, <void**>&ws.root_score, nodes, sizeof(double))
+    add_array(&layout, <void**>&ws.alt_score, nodes, sizeof(double))
+    add_array(&layout, <void**>&ws.best_score, nodes, sizeof(double))
+    add_array(&layout, <void**>&ws.gain, n + 1, sizeof(double))
+    add_array(&layout, <void**>&ws.rows, n_rows * width, sizeof(double))
+    add_array(&layout, <void**>&ws.alt_head, nodes, sizeof(int32_t))
+    add_array(&layout, <void**>&ws.best_head, nodes, sizeof(int32_t))
+    add_array(&layout, <void**>&ws.entering, nodes, sizeof(int32_t))
+    add_array(&layout, <void**>&ws.first_member, nodes, sizeof(int32_t))
+    add_array(&layout, <void**>&ws.next_member, nodes, sizeof(int32_t))
+    add_array(&layout, <void**>&ws.entered_member, nodes, sizeof(int32_t))
+    add_array(&layout, <void**>&ws.first_merge, nodes, sizeof(int32_t))
+    add_array(&layout, <void**>&ws.slot, nodes, sizeof(int32_t))
+    add_array(&layout, <void**>&ws.n_words, nodes, sizeof(int32_t))
+    add_array(&layout, <void**>&ws.first_word, nodes, sizeof(int32_t))
+    add_array(&layout, <void**>&ws.last_word, nodes, sizeof(int32_t))
+    add_array(&layout, <void**>&ws.stamp, nodes, sizeof(int32_t))
+    add_array(&layout, <void**>&ws.next_word, n + 1, sizeof(int32_t))
+    add_array(&layout, <void**>&ws.label, n + 1, sizeof(int32_t))
+    add_array(&layout, <void**>&ws.labelled, n + 1, sizeof(int32_t))
+    add_array(&layout, <void**>&ws.free_slots, n + 1, sizeof(int32_t))
+    add_array(&layout, <void**>&ws.path, n + 1, sizeof(int32_t))
+    add_array(&layout, <void**>&ws.merge_bits, n_bits, sizeof(uint8_t))
+    return allocate(&layout, &ws.block, False)
 
 
 cdef void workspace_free(TreeWorkspace* ws) noexcept nogil:
@@ -239,49 +241,24 @@ cdef inline void choose_best(TreeWorkspace* ws, Py_ssize_t node) noexcept nogil:
         ws.best_head[node] = ws.alt_head[node]
 
 
-cdef int scan_long_sentence(
-        const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n, int32_t* heads,
-        TreeWorkspace* ws) noexcept nogil:
-    """`scan_sentence` in parts, with a poll after each."""
-    cdef Py_ssize_t first, last = 0
-    cdef int found
-    cdef bint no_head = False
-    while last < n:
-        first = last + 1
-        last = min(last + ROWS_PER_POLL, n)
-        if score_t is float:
-            found = row_passes.scan_rows_f32(
-                scores, row_stride, n, first, last, ws.alt_score, ws.alt_head, heads)
-        else:
-            found = row_passes.scan_rows_f64(
-                scores, row_stride, n, first, last, ws.alt_score, ws.alt_head, heads)
-        if found == SCAN_BAD_SCORE:
-            return SCAN_BAD_SCORE
-        no_head |= found == SCAN_NO_HEAD
-        poll(ROWS_PER_POLL * n)
-    return SCAN_NO_HEAD if no_head else SCAN_OK
-
-
 cdef inline int scan_sentence(
         const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n, int32_t* heads,
         TreeWorkspace* ws) noexcept nogil:
     """Write the best head of each word to heads[1..n], and note its best arc from a word.
 
-    The one pass over the input that every sentence costs. DECODE_BAD_SCORE for NaN or +inf,
-    DECODE_NO_TREE if a word has no head above -inf.
+    The one pass over the input that every sentence costs. Status.BAD_SCORE for NaN or +inf,
+    Status.NO_TREE if a word has no head above -inf.
     """
     cdef int found
-    if n > LONG:
-        found = scan_long_sentence(scores, row_stride, n, heads, ws)
-    elif score_t is float:
-        found = row_passes.scan_sentence_f32(
-            scores, row_stride, n, ws.alt_score, ws.alt_head, heads)
+    if score_t is float:
+        found = row_passes.scan_f32(scores, row_stride, n, ws.alt_score, ws.alt_head, heads)
     else:
-        found = row_passes.scan_sentence_f64(
-            scores, row_stride, n, ws.alt_score, ws.alt_head, heads)
-    if found == SCAN_BAD_SCORE:
-        return DECODE_BAD_SCORE
-    return DECODE_OK if found == SCAN_OK else DECODE_NO_TREE
+        found = row_passes.scan_f64(scores, row_stride, n, ws.alt_score, ws.alt_head, heads)
+    if n >= ROWS_PER_POLL:
+        poll(n * n)
+    if found == SCAN_OK:
+        return Status.OK
+    return Status.NO_TREE if found == SCAN_NO_HEAD else Status.BAD_SCORE
 
 
 # --- contraction -------------------------------------------------------------------------------
@@ -392,7 +369,7 @@ cdef Py_ssize_t contract_greedy_cycles(
         TreeWorkspace* ws) noexcept nogil:
     """Tarjan's algorithm: contract until the best arcs form an arborescence.
 
-    Returns the number of the next free node, or DECODE_NO_TREE. `stamp` is 0 for a node not seen,
+    Returns the number of the next free node, or Status.NO_TREE. `stamp` is 0 for a node not seen,
     its 1-based place on the current path, or -1 once it is known to lead to ROOT: with
     `climbed`, that is what `climb` has found there.
     """
@@ -417,7 +394,7 @@ cdef Py_ssize_t contract_greedy_cycles(
         while ws.stamp[node] != -1:
             if ws.stamp[node] == 0:
                 if ws.best_score[node] == -INFINITY:
-                    return DECODE_NO_TREE
+                    return Status.NO_TREE
                 ws.path[length] = <int32_t>node
                 length += 1
                 ws.stamp[node] = <int32_t>length
@@ -457,7 +434,7 @@ cdef Py_ssize_t remove_root_arcs(
     """Gabow & Tarjan: keep the best arcs optimal while root arcs go, until one is left.
 
     Every round drops a root arc or contracts a cycle, so there are fewer than 2n rounds of O(n).
-    Returns the number of the next free node, or DECODE_NO_TREE.
+    Returns the number of the next free node, or Status.NO_TREE.
     """
     # Outermost nodes are recognised by their first word; `entering` is not in use before expansion.
     # A child's alternative stays the same as long as it is a child, and so does what it gains.
@@ -478,7 +455,7 @@ cdef Py_ssize_t remove_root_arcs(
         poll_row(n_children, n)
         place = row_passes.scan_row(gain, n_children, &best_gain)
         if place == 0:
-            return DECODE_NO_TREE
+            return Status.NO_TREE
         child = children[place]
         length = cycle_through(child, ws, cycle)
         ws.best_head[child] = ws.alt_head[child]
@@ -532,14 +509,14 @@ cdef void expand(
 cdef int arcmax_tree(
         const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n, bint single_root,
         int32_t* heads, TreeWorkspace* ws) noexcept nogil:
-    """Write the best head of each word to heads[1..n]; DECODE_OK if they form a tree. O(n^2).
+    """Write the best head of each word to heads[1..n]; Status.OK if they form a tree. O(n^2).
 
-    Otherwise DECODE_UNSETTLED, or DECODE_BAD_SCORE, or DECODE_NO_TREE if a word has no head at all.
+    Otherwise Status.UNSETTLED, or Status.BAD_SCORE, or Status.NO_TREE if a word has no head at all.
     """
     cdef int status = scan_sentence(scores, row_stride, n, heads, ws)
-    if status != DECODE_OK:
+    if status != Status.OK:
         return status
-    return DECODE_OK if heads_form_tree(heads, n, single_root, ws.stamp) else DECODE_UNSETTLED
+    return Status.OK if heads_form_tree(heads, n, single_root, ws.stamp) else Status.UNSETTLED
 
 
 cdef int decode_tree(
@@ -548,32 +525,85 @@ cdef int decode_tree(
     """Write the best tree of one sentence to heads[0..n].
 
     `row_stride` counts elements; within a row they are contiguous. Precondition: `ws` was made for
-    at least n words. Returns a DecodeStatus; unless it is DECODE_OK, `heads` is not meaningful.
+    at least n words. Returns a Status; unless it is Status.OK, `heads` is not meaningful.
     """
     cdef Py_ssize_t next_node
     cdef int status
     heads[0] = -1
     if n == 0:
-        return DECODE_OK
+        return Status.OK
     if arcmax:
         status = arcmax_tree(scores, row_stride, n, single_root, heads, ws)
-        if status != DECODE_UNSETTLED:
+        if status != Status.UNSETTLED:
             return status
     else:
         status = scan_sentence(scores, row_stride, n, heads, ws)
-        if status != DECODE_OK:
+        if status != Status.OK:
             return status
     next_node = contract_greedy_cycles(scores, row_stride, n, arcmax, ws)
     if next_node > 0 and single_root:
         next_node = remove_root_arcs(scores, row_stride, n, next_node, ws)
     if next_node < 0:
-        return DECODE_NO_TREE
+        return Status.NO_TREE
     expand(n, next_node, heads, ws)
     ws.n_nodes = next_node
-    return DECODE_OK
+    return Status.OK
 
 
 # --- batches -----------------------------------------------------------------------------------
+
+cdef int decode_sentence(
+        void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
+    """Decode one sentence to its row of heads, padded with -1; returns a Status."""
+    cdef DecoderState* decoder = <DecoderState*>state
+    cdef Py_ssize_t n = batch.lengths[sentence]
+    cdef int32_t* heads = decoder.heads + sentence * decoder.width
+    cdef Py_ssize_t padding
+    cdef int status = Status.UNSETTLED
+    if batch.is_plain and decoder.decode_in_place is not NULL:
+        status = decoder.decode_in_place(decoder, batch, sentence, heads)
+    if status == Status.UNSETTLED:
+        gather(batch, sentence, decoder.square)
+        status = decoder.decode_copy(decoder, n, heads)
+    for padding in range(n + 1, decoder.width):
+        heads[padding] = -1
+    return status
+
+
+cdef class Decoder(Worker):
+    """An algorithm with its memory, for one thread and sentences of up to `max_words` words.
+
+    Subclasses take these arguments first, then their own.
+    """
+
+    def __cinit__(
+            self, Py_ssize_t max_words, bint single_root, bint arcmax, bint arcmax_inside, *args):
+        self.handle = decode_sentence
+        self.state = &self.c
+        self.max_words = max_words
+        self.c.single_root = single_root
+        self.c.arcmax = arcmax
+        self.c.arcmax_inside = arcmax_inside
+
+
+def decode_batch(
+        ScoreBuffer buffer not None, int32_t[:, ::1] heads not None, list decoders not None):
+    """Decode all sentences to heads, padded with -1, with one thread per decoder; as `run_batch`.
+
+    Arguments are checked in spacy_rootmind.trees.decoding and trusted here.
+    """
+    cdef Decoder decoder
+    if buffer.c.n_sentences == 0:
+        return Status.OK, 0
+    for decoder in decoders:
+        decoder.c.heads = &heads[0, 0]
+        decoder.c.width = heads.shape[1]
+        if not (buffer.c.is_plain and decoder.c.always_in_place):
+            decoder.c.square = decoder.make_square(decoder.max_words)
+    return run_batch(buffer, decoders)
+
+
+# --- the decoder of trees ----------------------------------------------------------------------
 
 cdef int decode_copy(DecoderState* state, Py_ssize_t n, int32_t* heads) noexcept nogil:
     return decode_tree(

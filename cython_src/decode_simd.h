@@ -15,7 +15,6 @@
 #include <stdint.h>
 
 #include "passes.h"
-#include "processor.h"
 
 #ifdef HAS_AVX2_PASSES
 #define AVX2_FUNCTION __attribute__((target("avx2")))
@@ -41,19 +40,18 @@
         return (int32_t)where;                                                                   \
     }
 
-/* scan_rows: for each word from `first` to `last` its best arc from a word, and the best head of all; ROOT wins ties.
- * Returns SCAN_BAD_SCORE if it meets a NaN or +inf, else SCAN_NO_HEAD if a word has no arc above
- * -inf, else SCAN_OK. BAD is what BEST_OF_ROW keeps of bad scores, IS_BAD what asks it. */
-#define DEFINE_SCAN_ROWS(NAME, BEST_OF_ROW, T, LARGEST, BAD, NOT_BAD, IS_BAD)                    \
-    static INLINED int NAME(                                                                     \
-        const T *RESTRICT scores, ptrdiff_t stride, ptrdiff_t n, ptrdiff_t first,                \
-        ptrdiff_t last, double *RESTRICT alt_score, int32_t *RESTRICT alt_head,                  \
-        int32_t *RESTRICT best_head)                                                             \
+/* scan: for each word its best arc from a word, and the best head of all; ROOT wins ties. Returns
+ * SCAN_BAD_SCORE if it meets a NaN or +inf, else SCAN_NO_HEAD if a word has no arc above -inf, else
+ * SCAN_OK. BAD is what BEST_OF_ROW keeps of bad scores, IS_BAD what asks it. */
+#define DEFINE_SCAN(NAME, BEST_OF_ROW, T, LARGEST, BAD, NOT_BAD, IS_BAD)                         \
+    static int NAME(                                                                             \
+        const T *RESTRICT scores, ptrdiff_t stride, ptrdiff_t n, double *RESTRICT alt_score,     \
+        int32_t *RESTRICT alt_head, int32_t *RESTRICT best_head)                                 \
     {                                                                                            \
         BAD bad = NOT_BAD;                                                                       \
         int bad_root = 0, no_head = 0;                                                           \
         ptrdiff_t dep;                                                                           \
-        for (dep = first; dep <= last; ++dep) {                                                  \
+        for (dep = 1; dep <= n; ++dep) {                                                         \
             const T *row = scores + dep * stride;                                                \
             const T root = row[0];                                                               \
             T alt;                                                                               \
@@ -65,14 +63,6 @@
             best_head[dep] = root >= alt ? 0 : head;                                             \
         }                                                                                        \
         return bad_root || IS_BAD(bad) ? SCAN_BAD_SCORE : no_head ? SCAN_NO_HEAD : SCAN_OK;      \
-    }
-
-#define DEFINE_SCAN_SENTENCE(NAME, SCAN_ROWS, T)                                                 \
-    static int NAME(                                                                             \
-        const T *RESTRICT scores, ptrdiff_t stride, ptrdiff_t n, double *RESTRICT alt_score,     \
-        int32_t *RESTRICT alt_head, int32_t *RESTRICT best_head)                                 \
-    {                                                                                            \
-        return SCAN_ROWS(scores, stride, n, 1, n, alt_score, alt_head, best_head);               \
     }
 
 /* lower: out[0..n] = row[0..n] - cost. */
@@ -136,12 +126,10 @@ static double max_sum_portable(const double *first, const double *second, ptrdif
 DEFINE_BEST_OF_ROW(best_of_row_f32_portable, float, FLT_MAX)
 DEFINE_BEST_OF_ROW(best_of_row_f64_portable, double, DBL_MAX)
 #define IS_SET(flag) (flag)
-DEFINE_SCAN_ROWS(
-    scan_rows_f32_portable, best_of_row_f32_portable, float, FLT_MAX, int, 0, IS_SET)
-DEFINE_SCAN_ROWS(
-    scan_rows_f64_portable, best_of_row_f64_portable, double, DBL_MAX, int, 0, IS_SET)
-DEFINE_SCAN_SENTENCE(scan_sentence_f32_portable, scan_rows_f32_portable, float)
-DEFINE_SCAN_SENTENCE(scan_sentence_f64_portable, scan_rows_f64_portable, double)
+DEFINE_SCAN(
+    scan_f32_portable, best_of_row_f32_portable, float, FLT_MAX, int, 0, IS_SET)
+DEFINE_SCAN(
+    scan_f64_portable, best_of_row_f64_portable, double, DBL_MAX, int, 0, IS_SET)
 
 /* scan_row: the best of row[1..n], where NaN does not count and +inf does not occur. */
 static int32_t scan_row_portable(const double *row, ptrdiff_t n, double *best)
@@ -280,14 +268,12 @@ AVX2_FUNCTION static inline int32_t best_of_row_f64_avx2(
     return _mm_cvtsi128_si32(low);
 }
 
-AVX2_FUNCTION DEFINE_SCAN_ROWS(
-    scan_rows_f32_avx2, best_of_row_f32_avx2, float, FLT_MAX, __m256, _mm256_setzero_ps(),
+AVX2_FUNCTION DEFINE_SCAN(
+    scan_f32_avx2, best_of_row_f32_avx2, float, FLT_MAX, __m256, _mm256_setzero_ps(),
     _mm256_movemask_ps)
-AVX2_FUNCTION DEFINE_SCAN_ROWS(
-    scan_rows_f64_avx2, best_of_row_f64_avx2, double, DBL_MAX, __m256d, _mm256_setzero_pd(),
+AVX2_FUNCTION DEFINE_SCAN(
+    scan_f64_avx2, best_of_row_f64_avx2, double, DBL_MAX, __m256d, _mm256_setzero_pd(),
     _mm256_movemask_pd)
-AVX2_FUNCTION DEFINE_SCAN_SENTENCE(scan_sentence_f32_avx2, scan_rows_f32_avx2, float)
-AVX2_FUNCTION DEFINE_SCAN_SENTENCE(scan_sentence_f64_avx2, scan_rows_f64_avx2, double)
 
 AVX2_FUNCTION static int32_t scan_row_avx2(const double *row, ptrdiff_t n, double *best)
 {
@@ -323,27 +309,9 @@ AVX2_FUNCTION static double max_sum_avx2(
 
 #define ROW_PASSES(ISA)                                                                          \
     {                                                                                            \
-        scan_sentence_f32_##ISA, scan_sentence_f64_##ISA, scan_rows_f32_##ISA,                   \
-            scan_rows_f64_##ISA, scan_row_##ISA, lower_f32_##ISA, lower_f64_##ISA,               \
+        scan_f32_##ISA, scan_f64_##ISA, scan_row_##ISA, lower_f32_##ISA, lower_f64_##ISA,        \
             merge_f32_##ISA, merge_f64_##ISA, max_sum_##ISA                                      \
     }
-
-static RowPasses row_passes = ROW_PASSES(portable);
-
-/* Choose the fastest passes, or the portable ones; returns whether SIMD is in use now. */
-static int choose_row_passes(int simd)
-{
-    const RowPasses portable = ROW_PASSES(portable);
-    row_passes = portable;
-#ifdef HAS_AVX2_PASSES
-    if (simd && has_avx2_and_fma()) {
-        const RowPasses avx2 = ROW_PASSES(avx2);
-        row_passes = avx2;
-        return 1;
-    }
-#endif
-    (void)simd;
-    return 0;
-}
+DEFINE_TABLE(RowPasses, row_passes, ROW_PASSES)
 
 #endif

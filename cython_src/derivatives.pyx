@@ -4,7 +4,7 @@ With scores s + h v in place of s, the derivative of an arc's probability by h a
 covariance, over trees, of that arc and of the sum of v over a tree's arcs. So it gives
 second-order expectations, and the gradients of first-order ones.
 
-The sums over trees are made first (see `elimination`, `partition`); then the elimination and the
+The sums over trees are made first (see `partition`); then the elimination and the
 way back through it are made once more, for the derivatives of all their numbers. Each is the number
 times a difference of two expectations of v, which lies within a few times the differences among the
 values of v. Nothing is subtracted in the weights themselves, so errors are not magnified, and are
@@ -14,19 +14,10 @@ Numbers are float64 where that is enough, and wide ones where it turns out not t
 """
 from libc.math cimport fabs, frexp, isfinite, ldexp
 from libc.stddef cimport size_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport free
 from libc.string cimport memset
 
-from spacy_rootmind.kernel.batch cimport (
-    Batch,
-    ScoreBuffer,
-    Worker,
-    check_memory,
-    gather,
-    run_batch,
-)
-from spacy_rootmind.kernel.decode cimport DECODE_LOST_DIGITS, DECODE_NO_MEMORY, DECODE_OK
-from spacy_rootmind.kernel.elimination cimport TreeSum, tree_sum_free, tree_sum_init
+from spacy_rootmind.kernel.batch cimport Batch, ScoreBuffer, Worker, check_memory, gather, run_batch
 from spacy_rootmind.kernel.inside_outside cimport (
     SpanSums,
     projective_derivatives,
@@ -34,7 +25,15 @@ from spacy_rootmind.kernel.inside_outside cimport (
     span_sums_init,
 )
 from spacy_rootmind.kernel.interrupt cimport poll_pivot, poll_row
-from spacy_rootmind.kernel.partition cimport sum_trees, sum_trees_wide
+from spacy_rootmind.kernel.partition cimport (
+    TreeSum,
+    sum_trees,
+    sum_trees_wide,
+    tree_sum_free,
+    tree_sum_init,
+)
+from spacy_rootmind.kernel.room cimport Layout, add_array, allocate
+from spacy_rootmind.kernel.status cimport Status
 from weights cimport (
     ExtendedFloat,
     add,
@@ -151,27 +150,23 @@ cdef struct Tangents:
 
 
 cdef int tangents_init(Tangents* t, const TreeSum* sum) noexcept nogil:
-    """Allocate for all sentences of a TreeSum, unless that has been done; a DecodeStatus."""
+    """Allocate for all sentences of a TreeSum, unless that has been done; a Status."""
     cdef size_t item = sizeof(ExtendedFloat) if sum.is_wide else sizeof(double)
-    cdef size_t row = <size_t>sum.stride * item
-    cdef size_t matrix = row * (<size_t>sum.max_words + 1)
-    cdef char* place
+    cdef size_t stride = <size_t>sum.stride
+    cdef size_t matrix = stride * (<size_t>sum.max_words + 1)
+    cdef Layout layout
     if t.block is not NULL:
-        return DECODE_OK
-    t.size = 3 * matrix + 9 * row
+        return Status.OK
+    layout.n_arrays = layout.size = 0
+    add_array(&layout, &t.factors, matrix, item)
+    add_array(&layout, &t.pivots, matrix, item)
+    add_array(&layout, &t.adjoints, matrix, item)
+    add_array(&layout, &t.sums, stride, item)
+    add_array(&layout, &t.root_pivots, stride, item)
+    add_array(&layout, &t.scratch, 7 * stride, item)
+    t.size = layout.size
     # Zeros: vector passes read what nobody has written, to multiply it by zero.
-    t.block = calloc(t.size, 1)
-    if t.block is NULL:
-        return DECODE_NO_MEMORY
-    place = <char*>t.block
-    t.factors = place
-    t.pivots = place + matrix
-    t.adjoints = place + 2 * matrix
-    place += 3 * matrix
-    t.sums = place
-    t.root_pivots = place + row
-    t.scratch = place + 2 * row
-    return DECODE_OK
+    return allocate(&layout, &t.block, True)
 
 
 cdef void forget_numbers(TreeSum* sum, Tangents* t) noexcept nogil:
@@ -382,7 +377,7 @@ cdef struct DerivativeState:
 
 cdef int differentiate_sentence(
         void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
-    """Find the derivatives of one sentence in all its directions; returns a DecodeStatus."""
+    """Find the derivatives of one sentence in all its directions; returns a Status."""
     cdef DerivativeState* ws = <DerivativeState*>state
     cdef const DerivativeTask* task = ws.task
     cdef Py_ssize_t n = batch.lengths[sentence], area = task.width * task.width
@@ -392,17 +387,17 @@ cdef int differentiate_sentence(
     cdef double* out
     cdef int status
     if n == 0:
-        return DECODE_OK
+        return Status.OK
     gather(batch, sentence, ws.square)
     status = sum_trees(ws.square, n, task.single_root, &ws.sum)
-    while status == DECODE_OK and direction < stop:
+    while status == Status.OK and direction < stop:
         values = task.values + direction * area
         out = task.out + direction * area
         if ws.sum.beyond_float64:
             status = tangents_init(&ws.wide, ws.sum.wide)
-            if status == DECODE_OK and not differentiate(
+            if status == Status.OK and not differentiate(
                     <const ExtendedFloat*>NULL, values, out, task.width, ws.sum.wide, &ws.wide):
-                status = DECODE_LOST_DIGITS
+                status = Status.LOST_DIGITS
             direction += 1
         elif differentiate(
                 <const double*>NULL, values, out, task.width, &ws.sum, &ws.tangents):
@@ -423,15 +418,15 @@ cdef int differentiate_projective(
     cdef Py_ssize_t i, first = sentence * task.n_directions
     cdef int status
     if n == 0:
-        return DECODE_OK
+        return Status.OK
     gather(batch, sentence, ws.square)
     for i in range(first, first + task.n_directions):
         status = projective_derivatives(
             ws.square, n, task.single_root, task.values + i * area, task.width,
             task.out + i * area, &ws.spans)
-        if status != DECODE_OK:
+        if status != Status.OK:
             return status
-    return DECODE_OK
+    return Status.OK
 
 
 # --- the boundary ------------------------------------------------------------------------------
@@ -449,7 +444,7 @@ cdef class Differentiation(Worker):
             status = span_sums_init(&self.c.spans, max_words, True)
         else:
             status = tree_sum_init(&self.c.sum, max_words)
-            if status == DECODE_OK:
+            if status == Status.OK:
                 status = tangents_init(&self.c.tangents, &self.c.sum)
         check_memory(max_words, status)
 
@@ -461,19 +456,17 @@ cdef class Differentiation(Worker):
 
 
 def differentiate_batch(
-        object scores, object allowed, object lengths, bint single_root, list workers,
+        ScoreBuffer buffer not None, bint single_root, list workers not None,
         const double[:, :, :, ::1] values not None, double[:, :, :, ::1] out not None):
     """Find derivatives of the marginals of all sentences, with one thread per worker.
 
-    `scores`, `allowed` and `lengths` are as for ScoreBuffer. values[sentence, direction, dep, head]
-    are at most 1 in magnitude. Fills `out`, of the same shape, for the words of each sentence.
-    Returns (status, sentence) of the first sentence that fails, or (OK, any).
+    values[sentence, direction, dep, head] are at most 1 in magnitude. Fills `out`, of the same
+    shape, for the words of each sentence. Returns as `run_batch`.
     """
-    cdef ScoreBuffer buffer = ScoreBuffer(scores, allowed, lengths)
     cdef Differentiation worker
     cdef DerivativeTask task
     if values.shape[0] == 0 or values.shape[1] == 0:
-        return DECODE_OK, 0
+        return Status.OK, 0
     task.single_root = single_root
     task.width = values.shape[3]
     task.n_directions = values.shape[1]

@@ -5,8 +5,6 @@ heads in a fixed number of sweeps, which falls short on strongly non-projective 
 `subtree` and `doc.sents` then come out wrong. Here every token passes its edges on once, after all
 of its own dependents have, so any tree comes out right in O(n).
 """
-import numpy as np
-
 from libc.stdint cimport int32_t, uint64_t
 
 import numpy as np
@@ -57,15 +55,9 @@ def set_trees(
 
 
 def read_tokens(list docs not None):
-    """Read attributes of all tokens of Docs, several times as fast as `Doc.to_array` of short Docs.
+    """Read pos, morph, space_after, dep and is_space of all tokens of Docs, (5, n_tokens).
 
-    Parameters
-    ----------
-    docs : list of Doc
-
-    Returns
-    -------
-    pos, morph, space_after, dep, is_space : uint64 array of shape (n_tokens,)
+    Several times as fast as `Doc.to_array` of short Docs.
     """
     cdef Doc doc
     cdef Py_ssize_t i
@@ -89,20 +81,10 @@ def read_tokens(list docs not None):
 
 
 def write_extents(Doc doc, Py_ssize_t start, int32_t[:, :] extents not None):
-    """Write the extents of tokens into an array. O(n), without an object for each token.
+    """Fill `extents` with the characters of n tokens from `start` on; raises ValueError if fewer.
 
-    Parameters
-    ----------
-    doc
-    start : int
-        The first of the tokens.
-    extents : int32 of shape (n, 2)
-        Of n tokens; filled with the first character of each and its end, from the first one's.
-
-    Raises
-    ------
-    ValueError
-        If the Doc has fewer tokens.
+    `extents` is int32 of shape (n, 2): the first character of each token and its end, counted from
+    the first token's.
     """
     cdef Py_ssize_t i
     cdef Py_ssize_t n = extents.shape[0]
@@ -115,21 +97,7 @@ def write_extents(Doc doc, Py_ssize_t start, int32_t[:, :] extents not None):
 
 
 def has_extents(Doc doc, Py_ssize_t start, const int32_t[:, :] extents not None):
-    """Tell whether tokens have given extents. O(n), without an object for each token.
-
-    Parameters
-    ----------
-    doc
-    start : int
-        The first of the tokens.
-    extents : int32 of shape (n, 2)
-        The first character of each token and its end, from the first one's.
-
-    Returns
-    -------
-    bool
-        False as well if the Doc has fewer tokens.
-    """
+    """Check whether tokens from `start` on have the extents that `write_extents` wrote."""
     cdef Py_ssize_t i
     cdef Py_ssize_t n = extents.shape[0]
     cdef int place

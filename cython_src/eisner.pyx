@@ -6,23 +6,22 @@ again at the end.
 from libc.math cimport INFINITY
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free
 
 from spacy_rootmind.kernel.batch cimport check_memory
 from spacy_rootmind.kernel.chart cimport fill_chart
 from spacy_rootmind.kernel.decode cimport (
-    DECODE_LOST_DIGITS,
-    DECODE_NO_MEMORY,
-    DECODE_NO_TREE,
-    DECODE_OK,
+    Decoder,
+    DecoderState,
     arcmax_tree,
     sums_overflow,
     tree_is_projective,
     workspace_free,
     workspace_init_for_arcmax,
 )
-from spacy_rootmind.kernel.decode_batch cimport Decoder, DecoderState
 from spacy_rootmind.kernel.interrupt cimport poll_row
+from spacy_rootmind.kernel.room cimport Layout, add_array, allocate
+from spacy_rootmind.kernel.status cimport Status
 
 
 cdef enum SpanKind:
@@ -33,29 +32,24 @@ cdef enum SpanKind:
 
 cdef int chart_workspace_init(
         ChartWorkspace* ws, Py_ssize_t max_words, bint with_inner) noexcept nogil:
-    """Allocate 24 (n + 1)^2 + O(n) bytes, 32 (n + 1)^2 with `inner`. A DecodeStatus."""
+    """Allocate 24 (n + 1)^2 + O(n) bytes, 32 (n + 1)^2 with `inner`. A Status."""
     cdef size_t width = <size_t>max_words + 1
-    cdef size_t area = width * width
-    cdef double* scores
-    cdef int status = workspace_init_for_arcmax(&ws.tree, max_words)
+    cdef Layout layout
     ws.block = NULL
-    if status != DECODE_OK:
-        return status
-    # The area has to fit a size_t of 32 bits, too.
-    if area > (<size_t>-1) // 64:
+    ws.chart.inner = NULL
+    layout.n_arrays = layout.size = 0
+    add_array(&layout, &ws.chart.right, width * width, sizeof(double))
+    add_array(&layout, &ws.chart.left, width * width, sizeof(double))
+    add_array(&layout, &ws.chart.arcs, width * width, sizeof(double))
+    if with_inner:
+        add_array(&layout, &ws.chart.inner, width * width, sizeof(double))
+    add_array(&layout, <void**>&ws.todo, 6 * width, sizeof(int32_t))
+    if workspace_init_for_arcmax(&ws.tree, max_words) != Status.OK:
+        return Status.NO_MEMORY
+    if allocate(&layout, &ws.block, False) != Status.OK:
         workspace_free(&ws.tree)
-        return DECODE_NO_MEMORY
-    ws.block = malloc((3 + with_inner) * area * sizeof(double) + 6 * width * sizeof(int32_t))
-    if ws.block is NULL:
-        workspace_free(&ws.tree)
-        return DECODE_NO_MEMORY
-    scores = <double*>ws.block
-    ws.chart.right = scores
-    ws.chart.left = scores + area
-    ws.chart.arcs = scores + 2 * area
-    ws.chart.inner = scores + 3 * area if with_inner else NULL
-    ws.todo = <int32_t*>(scores + (3 + with_inner) * area)
-    return DECODE_OK
+        return Status.NO_MEMORY
+    return Status.OK
 
 
 cdef void chart_workspace_free(ChartWorkspace* ws) noexcept nogil:
@@ -130,7 +124,7 @@ cdef int decode_projective(
         ChartWorkspace* ws) noexcept nogil:
     """Write the best projective tree to heads[0..n]. O(n^3); O(n^2) where ArcMax settles it.
 
-    `square` holds scores[dep, head], (n + 1) x (n + 1), contiguous. Returns a DecodeStatus.
+    `square` holds scores[dep, head], (n + 1) x (n + 1), contiguous. Returns a Status.
     """
     cdef const double* right = <const double*>ws.chart.right
     cdef const double* left = <const double*>ws.chart.left
@@ -140,20 +134,20 @@ cdef int decode_projective(
     cdef int status
     heads[0] = -1
     if n == 0:
-        return DECODE_OK
+        return Status.OK
     status = arcmax_tree(square, width, n, single_root, heads, &ws.tree)
     if status < 0:
         return status
-    if arcmax and status == DECODE_OK and tree_is_projective(heads, n, ws.todo):
-        return DECODE_OK
+    if arcmax and status == Status.OK and tree_is_projective(heads, n, ws.todo):
+        return Status.OK
     if sums_overflow(square, n):
-        return DECODE_LOST_DIGITS
+        return Status.LOST_DIGITS
     if not single_root:
         fill_best(square, n, 0, &ws.chart)
         if right[n] == -INFINITY:
-            return DECODE_NO_TREE
+            return Status.NO_TREE
         follow_splits(n, push(ws.todo, 0, RIGHT, 0, n), heads, ws)
-        return DECODE_OK
+        return Status.OK
     fill_best(square, n, 1, &ws.chart)
     for root in range(1, width):
         score = left[width + root] + square[root * width] + right[root * width + n]
@@ -161,12 +155,12 @@ cdef int decode_projective(
             largest = score
             best = root
     if best == 0:
-        return DECODE_NO_TREE
+        return Status.NO_TREE
     heads[best] = 0
     top = push(ws.todo, top, LEFT, 1, best)
     top = push(ws.todo, top, RIGHT, best, n)
     follow_splits(n, top, heads, ws)
-    return DECODE_OK
+    return Status.OK
 
 
 # --- batches -----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-/* Numbers that do not underflow, and the passes of sum_simd.h over rows of them. */
+/* Numbers that do not underflow. */
 #ifndef ROOTMIND_EXTENDED_FLOAT_H
 #define ROOTMIND_EXTENDED_FLOAT_H
 
@@ -129,88 +129,6 @@ static inline ExtendedFloat wide_exp(double high, double low)
     r = fma(-k, 0x1.abc9e3b39803fp-56, r) + low;
     steps = floor(k / WIDE_BITS + 0.5);
     return wide_from(ldexp(exp(r), (int)(k - steps * WIDE_BITS)), (int64_t)steps);
-}
-
-/* Sets `dropped` if a score that is not -inf counts as forbidden. */
-static inline void wide_exp_row(
-    ExtendedFloat *out, const double *scores, double shift, ptrdiff_t n, int *dropped)
-{
-    ptrdiff_t i;
-    for (i = 0; i < n; ++i) {
-        double low;
-        const double high = subtract_exactly(scores[i], shift, &low);
-        out[i] = wide_exp(high, low);
-        *dropped |= out[i].part == 0.0 && scores[i] > -(double)INFINITY;
-    }
-}
-
-static inline ExtendedFloat wide_sum_row(const ExtendedFloat *row, ptrdiff_t n)
-{
-    ExtendedFloat sum = {0.0, 0};
-    ptrdiff_t i;
-    for (i = 0; i < n; ++i)
-        sum = wide_add(sum, row[i]);
-    return sum;
-}
-
-static inline ExtendedFloat wide_dot(const ExtendedFloat *a, const ExtendedFloat *b, ptrdiff_t n)
-{
-    ExtendedFloat sum = {0.0, 0};
-    ptrdiff_t i;
-    for (i = 0; i < n; ++i)
-        sum = wide_add(sum, wide_multiply(a[i], b[i]));
-    return sum;
-}
-
-static inline void wide_divide_row(ExtendedFloat *out, const ExtendedFloat *row, ExtendedFloat total, ptrdiff_t n)
-{
-    ptrdiff_t i;
-    for (i = 0; i < n; ++i)
-        out[i] = wide_divide(row[i], total);
-}
-
-static inline double wide_multiply_rows(double *out, const ExtendedFloat *a, const ExtendedFloat *b, ptrdiff_t n)
-{
-    double sum = 0.0;
-    ptrdiff_t i;
-    for (i = 0; i < n; ++i) {
-        const double product = wide_to_double(wide_multiply(a[i], b[i]));
-        out[i] = product > 1.0 ? 1.0 : product;
-        sum += product;
-    }
-    return sum;
-}
-
-static inline void wide_add_scaled(ExtendedFloat *out, const ExtendedFloat *row, ExtendedFloat factor, ptrdiff_t n)
-{
-    ptrdiff_t i;
-    if (factor.part == 0.0)
-        return;
-    for (i = 0; i < n; ++i)
-        out[i] = wide_add(out[i], wide_multiply(factor, row[i]));
-}
-
-static inline void wide_apply_pivots(
-    ExtendedFloat *row, const ExtendedFloat *pivots, ptrdiff_t stride, ptrdiff_t last, ptrdiff_t first)
-{
-    ptrdiff_t k;
-    for (k = last; k >= first; --k)
-        wide_add_scaled(row, pivots + k * stride, row[k], k);
-}
-
-static inline void wide_pull_back(
-    const ExtendedFloat *matrix, ptrdiff_t stride, ptrdiff_t k, const ExtendedFloat *pivot, const ExtendedFloat *factors,
-    ExtendedFloat *sums, ExtendedFloat *products)
-{
-    const ExtendedFloat zero = {0.0, 0};
-    ptrdiff_t i, j;
-    for (i = 0; i < k; ++i)
-        sums[i] = zero;
-    for (j = 1; j < k; ++j) {
-        const ExtendedFloat *row = matrix + j * stride;
-        products[j] = wide_dot(row, pivot, k);
-        wide_add_scaled(sums, row, factors[j], k);
-    }
 }
 
 #endif

@@ -12,7 +12,7 @@ how their log changes: that of a product is a sum, that of a sum is a mean (see 
 """
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
-from libc.stdlib cimport abs, free, malloc
+from libc.stdlib cimport abs, free
 from libc.string cimport memset
 
 from spacy_rootmind.kernel.chart cimport (
@@ -25,21 +25,17 @@ from spacy_rootmind.kernel.chart cimport (
     times,
     weight_of,
 )
-from spacy_rootmind.kernel.decode cimport (
-    DECODE_LOST_DIGITS,
-    DECODE_NO_MEMORY,
-    DECODE_NO_TREE,
-    DECODE_OK,
-)
-from spacy_rootmind.kernel.elimination cimport TreeSum, find_highest
 from spacy_rootmind.kernel.interrupt cimport ROWS_PER_POLL, poll
+from spacy_rootmind.kernel.partition cimport TreeSum, find_highest
 from spacy_rootmind.kernel.random cimport RandomSource, next_double
+from spacy_rootmind.kernel.room cimport Layout, add_array, allocate
+from spacy_rootmind.kernel.status cimport Status
 from weights cimport (
     ExtendedFloat,
     add_exactly,
+    exp_row,
     wide_add,
     wide_divide,
-    wide_exp_row,
     wide_from,
     wide_log,
     wide_multiply,
@@ -51,32 +47,24 @@ from weights cimport (
 
 cdef int span_sums_init(
         SpanSums* ws, Py_ssize_t max_words, bint with_changes) noexcept nogil:
-    """Allocate 96 n^2 + O(n) bytes, 144 n^2 with changes; DECODE_OK or DECODE_NO_MEMORY."""
+    """Allocate 96 n^2 + O(n) bytes; a Status. With changes, 144 n^2, for derivatives alone."""
     cdef size_t width = <size_t>max_words + 1
     cdef size_t area = width * width
     cdef size_t item = sizeof(Dual) if with_changes else sizeof(ExtendedFloat)
-    cdef char* place
+    cdef Layout layout
     memset(ws, 0, sizeof(SpanSums))
-    # The area has to fit a size_t of 32 bits, too.
-    if area > (<size_t>-1) // 256:
-        return DECODE_NO_MEMORY
-    ws.block = malloc(
-        (6 * area + 1) * item
-        + width * (sizeof(ExtendedFloat) + sizeof(double) + 6 * sizeof(int32_t)))
-    if ws.block is NULL:
-        return DECODE_NO_MEMORY
-    place = <char*>ws.block
-    ws.weights = place
-    ws.chart.right = place + area * item
-    ws.chart.left = place + 2 * area * item
-    ws.chart.arcs = place + 3 * area * item
-    ws.outer_complete = place + 4 * area * item
-    ws.outer_arcs = place + 5 * area * item
-    ws.total = place + 6 * area * item
-    ws.row = place + (6 * area + 1) * item
-    ws.highest = <double*>(<ExtendedFloat*>ws.row + width)
-    ws.todo = <int32_t*>(ws.highest + width)
-    return DECODE_OK
+    layout.n_arrays = layout.size = 0
+    add_array(&layout, &ws.weights, area, item)
+    add_array(&layout, &ws.chart.right, area, item)
+    add_array(&layout, &ws.chart.left, area, item)
+    add_array(&layout, &ws.chart.arcs, area, item)
+    add_array(&layout, &ws.outer_complete, area, item)
+    add_array(&layout, &ws.outer_arcs, area, item)
+    add_array(&layout, &ws.total, 1, item)
+    add_array(&layout, &ws.row, width, sizeof(ExtendedFloat))
+    add_array(&layout, <void**>&ws.highest, width, sizeof(double))
+    add_array(&layout, <void**>&ws.todo, 6 * width, sizeof(int32_t))
+    return allocate(&layout, &ws.block, False)
 
 
 cdef void span_sums_free(SpanSums* ws) noexcept nogil:
@@ -96,7 +84,7 @@ cdef bint weigh(
     cdef Py_ssize_t n = ws.n, dep, head
     cdef int dropped = 0
     for dep in range(1, n + 1):
-        wide_exp_row(row, square + dep * (n + 1), ws.highest[dep], n + 1, &dropped)
+        exp_row(row, square + dep * (n + 1), ws.highest[dep], n + 1, &dropped)
         for head in range(n + 1):
             weights[dep * (n + 1) + head] = number_from(
                 row[head], 0 if values is NULL else values[dep * width + head], of_type)
@@ -130,23 +118,23 @@ cdef void fill_spans(const number_t* of_type, SpanSums* ws) noexcept nogil:
 cdef int sum_numbers(
         const number_t* of_type, const double* square, const double* values, Py_ssize_t width,
         SpanSums* ws) noexcept nogil:
-    """Sum over the trees of `ws.n` words; returns a DecodeStatus."""
+    """Sum over the trees of `ws.n` words; returns a Status."""
     cdef int status
     cdef bint dropped
     cdef TreeSum units
     (<number_t*>ws.total)[0] = number_from(wide_from(1, 0), 0, of_type)
     if ws.n == 0:
-        return DECODE_OK
+        return Status.OK
     # ROOT's arcs have the unit of their word, whether or not a tree may have several.
     units.highest = ws.highest
     status = find_highest(square, ws.n, False, &units)
-    if status != DECODE_OK:
+    if status != Status.OK:
         return status
     dropped = weigh(of_type, square, values, width, ws)
     fill_spans(of_type, ws)
     if weight_of((<number_t*>ws.total)[0]).part == 0:
-        return DECODE_LOST_DIGITS if dropped else DECODE_NO_TREE
-    return DECODE_OK
+        return Status.LOST_DIGITS if dropped else Status.NO_TREE
+    return Status.OK
 
 
 cdef int sum_projective(
@@ -154,7 +142,7 @@ cdef int sum_projective(
     """Sum the weights of all projective trees. O(n^3).
 
     `square` holds scores[dep, head], (n + 1) x (n + 1), contiguous, -inf on the diagonal. Returns
-    DECODE_OK, DECODE_BAD_SCORE, DECODE_NO_TREE or DECODE_LOST_DIGITS.
+    Status.OK, Status.BAD_SCORE, Status.NO_TREE or Status.LOST_DIGITS.
     """
     ws.n = n
     ws.single_root = single_root
@@ -162,15 +150,18 @@ cdef int sum_projective(
 
 
 cdef void describe_sum(const SpanSums* ws, TreeSum* sum) noexcept nogil:
-    """Describe the sum as one over all trees; see the declaration. O(n)."""
+    """Describe the sum as one over all trees, for functions of `partition`. O(n).
+
+    It shares `highest`, and has no matrices.
+    """
     cdef Py_ssize_t dep
     memset(sum, 0, sizeof(TreeSum))
     sum.n = ws.n
     sum.single_root = ws.single_root
     sum.highest = <double*>ws.highest
     for dep in range(1, ws.n + 1):
-        sum.scale_high = add_exactly(sum.scale_high, ws.highest[dep], &sum.scale_low)
-    sum.log_mass = wide_log((<ExtendedFloat*>ws.total)[0], &sum.log_mass_low)
+        sum.scale.high = add_exactly(sum.scale.high, ws.highest[dep], &sum.scale.low)
+    sum.scale.log_mass = wide_log((<ExtendedFloat*>ws.total)[0], &sum.scale.log_mass_low)
 
 
 # --- outside -----------------------------------------------------------------------------------
@@ -285,13 +276,13 @@ cdef int projective_derivatives(
         Py_ssize_t width, double* out, SpanSums* ws) noexcept nogil:
     """Fill out[dep * width + head] with the derivatives of the marginals along values. O(n^3).
 
-    `values` have rows of `width` as well. `ws` has been made with changes. Returns a DecodeStatus.
+    `values` have rows of `width` as well. `ws` has been made with changes. Returns a Status.
     """
     cdef int status
     ws.n = n
     ws.single_root = single_root
     status = sum_numbers(<const Dual*>NULL, square, values, width, ws)
-    if status == DECODE_OK:
+    if status == Status.OK:
         find_results(<const Dual*>NULL, out, width, ws)
     return status
 
@@ -319,59 +310,17 @@ cdef inline ExtendedFloat weight_of_border(
     return wide_multiply(weight_of_side(ws, i, last), weight_of_side(ws, j, last + 1))
 
 
-cdef inline bint passes(ExtendedFloat weight, ExtendedFloat total, double* left) noexcept nogil:
-    """Tell whether a part of the total, if it has any weight, is the one that was drawn."""
-    if weight.part == 0:
-        return False
-    left[0] -= wide_to_double(wide_divide(weight, total))
-    return left[0] < 0
-
-
-cdef Py_ssize_t draw_root(const SpanSums* ws, const RandomSource* random) noexcept nogil:
-    cdef double left = next_double(random)
-    cdef Py_ssize_t root, last = 0
-    cdef ExtendedFloat weight
-    for root in range(1, ws.n + 1):
-        weight = weight_of_root(<const ExtendedFloat*>NULL, ws, root)
-        if weight.part > 0:
-            last = root
-            if passes(weight, (<const ExtendedFloat*>ws.total)[0], &left):
-                break
-    return last
-
-
-cdef Py_ssize_t draw_dependent(
-        const SpanSums* ws, Py_ssize_t head, Py_ssize_t end, const RandomSource* random
+cdef Py_ssize_t draw_wide(
+        const ExtendedFloat* weights, Py_ssize_t n, ExtendedFloat total, const RandomSource* random
 ) noexcept nogil:
-    """Draw the outermost dependent of a head in the span that reaches to `end`."""
-    cdef ExtendedFloat total = weight_of_side(ws, head, end), weight
+    """Draw one of 0..n-1 in proportion to its weight; `total` is their positive sum, rounded."""
     cdef double left = next_double(random)
-    cdef Py_ssize_t step = 1 if end > head else -1
-    cdef Py_ssize_t dep = head, last = 0
-    while dep != end:
-        dep += step
-        weight = weight_of_dependent(ws, head, dep, end)
-        if weight.part > 0:
-            last = dep
-            if passes(weight, total, &left):
-                break
-    return last
-
-
-cdef Py_ssize_t draw_border(
-        const SpanSums* ws, Py_ssize_t i, Py_ssize_t j, const RandomSource* random
-) noexcept nogil:
-    """Draw the last word between i and j that descends from i; i itself if there is none."""
-    cdef Py_ssize_t k, last = i
-    cdef double left = next_double(random)
-    cdef ExtendedFloat total = wide_from(0, 0), weight
-    for k in range(i, j):
-        total = wide_add(total, weight_of_border(ws, i, j, k))
-    for k in range(i, j):
-        weight = weight_of_border(ws, i, j, k)
-        if weight.part > 0:
-            last = k
-            if passes(weight, total, &left):
+    cdef Py_ssize_t i, last = 0
+    for i in range(n):
+        if weights[i].part > 0:
+            last = i
+            left -= wide_to_double(wide_divide(weights[i], total))
+            if left < 0:
                 break
     return last
 
@@ -406,28 +355,6 @@ cdef inline Py_ssize_t push_parts(
     return push(todo, top, dep, border)
 
 
-cdef void draw_projective(
-        SpanSums* ws, const RandomSource* random, int32_t* heads) noexcept nogil:
-    """Draw a tree in proportion to its weight, from the root down. O(n^2) at most."""
-    cdef Py_ssize_t head, dep, border, top
-    heads[0] = -1
-    if ws.n == 0:
-        return
-    if ws.single_root:
-        top = push_root(ws, draw_root(ws, random), heads)
-    else:
-        top = push(ws.todo, 0, 0, ws.n)
-    while top > 0:
-        head = ws.todo[top - 2]
-        dep = draw_dependent(ws, head, ws.todo[top - 1], random)
-        heads[dep] = <int32_t>head
-        poll(ws.n)
-        border = draw_border(ws, min(head, dep), max(head, dep), random)
-        top = push_parts(ws.todo, top, dep, border)
-
-
-# --- the same decisions, one at a time ---------------------------------------------------------
-
 cdef inline void next_span(const SpanSums* ws, Draft* draft) noexcept nogil:
     """Turn to the outermost dependent of the span on top, if there is one."""
     draft.stage = DRAFT_COMPLETE
@@ -438,7 +365,7 @@ cdef inline void next_span(const SpanSums* ws, Draft* draft) noexcept nogil:
 
 
 cdef void draft_begin(SpanSums* ws, int32_t* heads, Draft* draft) noexcept nogil:
-    """Begin a tree; see the declaration."""
+    """Begin a tree in heads[0..n], for which others make the choices."""
     heads[0] = -1
     draft.heads = heads
     draft.top = 0
@@ -450,24 +377,28 @@ cdef void draft_begin(SpanSums* ws, int32_t* heads, Draft* draft) noexcept nogil
         next_span(ws, draft)
 
 
-cdef void draft_weigh(const SpanSums* ws, const Draft* draft, void* weights) noexcept nogil:
-    """Find the weights of the choices; see the declaration. O(n)."""
-    cdef ExtendedFloat* out = <ExtendedFloat*>weights
+cdef ExtendedFloat draft_weigh(
+        const SpanSums* ws, const Draft* draft, ExtendedFloat* weights) noexcept nogil:
+    """Find the weights of the choices in order, n_choices of them; returns their sum. O(n)."""
+    cdef ExtendedFloat total
     cdef Py_ssize_t i, head, end, step
     if draft.stage == DRAFT_ROOT:
         for i in range(draft.n_choices):
-            out[i] = weight_of_root(<const ExtendedFloat*>NULL, ws, i + 1)
-        return
+            weights[i] = weight_of_root(<const ExtendedFloat*>NULL, ws, i + 1)
+        return (<const ExtendedFloat*>ws.total)[0]
     head = ws.todo[draft.top - 2]
     end = ws.todo[draft.top - 1]
     if draft.stage == DRAFT_DEPENDENT:
         step = 1 if end > head else -1
         for i in range(draft.n_choices):
-            out[i] = weight_of_dependent(ws, head, head + step * (i + 1), end)
-    else:
-        head, end = min(head, draft.dep), max(head, draft.dep)
-        for i in range(draft.n_choices):
-            out[i] = weight_of_border(ws, head, end, head + i)
+            weights[i] = weight_of_dependent(ws, head, head + step * (i + 1), end)
+        return weight_of_side(ws, head, end)
+    head, end = min(head, draft.dep), max(head, draft.dep)
+    total = wide_from(0, 0)
+    for i in range(draft.n_choices):
+        weights[i] = weight_of_border(ws, head, end, head + i)
+        total = wide_add(total, weights[i])
+    return total
 
 
 cdef void draft_choose(SpanSums* ws, Draft* draft, Py_ssize_t choice) noexcept nogil:
@@ -487,3 +418,16 @@ cdef void draft_choose(SpanSums* ws, Draft* draft, Py_ssize_t choice) noexcept n
     else:
         draft.top = push_parts(ws.todo, draft.top, draft.dep, min(head, draft.dep) + choice)
         next_span(ws, draft)
+
+
+cdef void draw_projective(
+        SpanSums* ws, const RandomSource* random, int32_t* heads) noexcept nogil:
+    """Draw a tree in proportion to its weight, from the root down. O(n^2) at most."""
+    cdef ExtendedFloat* weights = <ExtendedFloat*>ws.row
+    cdef ExtendedFloat total
+    cdef Draft draft
+    draft_begin(ws, heads, &draft)
+    while draft.n_choices > 0:
+        total = draft_weigh(ws, &draft, weights)
+        poll(2 * draft.n_choices)
+        draft_choose(ws, &draft, draw_wide(weights, draft.n_choices, total, random))

@@ -4,6 +4,8 @@ import threading
 
 from cpython.pythread cimport PyThread_get_thread_ident
 
+from spacy_rootmind.kernel.status cimport Status
+
 
 cdef extern from "interrupt.h" nogil:
     ctypedef struct Watch:
@@ -43,7 +45,7 @@ cdef void* this_call() noexcept nogil:
 
 
 cdef int do_part(void* call, Work work, void* argument) noexcept nogil:
-    return work_for_call(<Watch*>call, work, argument, INTERRUPTED)
+    return work_for_call(<Watch*>call, work, argument, Status.INTERRUPTED)
 
 
 cdef struct Part:

@@ -14,56 +14,113 @@ the best single-root tree without this root arc.
 from libc.math cimport INFINITY
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
-from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy
+from libc.stdlib cimport free
+from libc.string cimport memcpy, memset
 
 import numpy as np
 
 from spacy_rootmind.kernel.decode cimport (
-    DECODE_LOST_DIGITS,
-    DECODE_NO_MEMORY,
-    DECODE_OK,
     decode_tree,
     sums_overflow,
     workspace_free,
     workspace_init_keeping_rows,
 )
-from spacy_rootmind.kernel.heap cimport heap_pop, heap_push
-from spacy_rootmind.kernel.interrupt cimport poll_row, run_part
-from spacy_rootmind.kernel.room cimport make_room
+from spacy_rootmind.kernel.eisner cimport (
+    Chart,
+    ChartWorkspace,
+    chart_workspace_free,
+    chart_workspace_init,
+    fill_best,
+)
+from spacy_rootmind.kernel.interrupt cimport poll, poll_row, run_part
+from spacy_rootmind.kernel.room cimport Layout, add_array, allocate, make_room
+from spacy_rootmind.kernel.status cimport Status
 from weights cimport add_exactly
 
 
-# --- memory ------------------------------------------------------------------------------------
+# --- heaps ---------------------------------------------------------------------------------------
 
-cdef int search_init(
-        KBestSearch* search, const double* scores, Py_ssize_t n, bint single_root) noexcept nogil:
-    """Prepare an empty search; on DECODE_NO_MEMORY, too, `k_best_free` is to be called."""
+# A way to make a span of two others.
+cdef struct Derivation:
+    double score
+    Py_ssize_t left_rank
+    Py_ssize_t right_rank
+    int32_t split
+
+ctypedef fused item_t:
+    Pending
+    Derivation
+
+
+cdef inline bint comes_first(const item_t* a, const item_t* b) noexcept nogil:
+    if item_t is Derivation:
+        return a.score > b.score
+    else:
+        if a.gain.high != b.gain.high:
+            return a.gain.high > b.gain.high
+        if a.gain.low != b.gain.low:
+            return a.gain.low > b.gain.low
+        return a.order < b.order
+
+
+cdef inline void heap_push(item_t* heap, Py_ssize_t* size, item_t item) noexcept nogil:
+    """Add to a heap, which has room for it."""
+    cdef Py_ssize_t place = size[0], above
+    size[0] += 1
+    while place > 0:
+        above = (place - 1) // 2
+        if not comes_first(&item, &heap[above]):
+            break
+        heap[place] = heap[above]
+        place = above
+    heap[place] = item
+
+
+cdef inline item_t heap_pop(item_t* heap, Py_ssize_t* size) noexcept nogil:
+    """Take the best from a heap, which is not empty."""
+    cdef item_t best = heap[0]
+    cdef item_t last
+    cdef Py_ssize_t place = 0, below
+    size[0] -= 1
+    last = heap[size[0]]
+    while True:
+        below = 2 * place + 1
+        if below >= size[0]:
+            break
+        if below + 1 < size[0] and comes_first(&heap[below + 1], &heap[below]):
+            below += 1
+        if not comes_first(&heap[below], &last):
+            break
+        heap[place] = heap[below]
+        place = below
+    heap[place] = last
+    return best
+
+
+# --- memory --------------------------------------------------------------------------------------
+
+cdef int k_best_init(
+        KBestSearch* search, const double* scores, Py_ssize_t n, Py_ssize_t k, bint single_root
+) noexcept nogil:
+    """Prepare an empty search; whatever is returned, `k_best_free` is to be called."""
     cdef size_t width = <size_t>n + 1
+    cdef Layout layout
+    memset(search, 0, sizeof(KBestSearch))
     search.n = n
+    search.k = k
     search.single_root = single_root
     search.scores = scores
-    search.heads = NULL
-    search.sets = NULL
-    search.queue = NULL
-    search.block = NULL
-    search.found = search.heads_room = 0
-    search.n_sets = search.sets_room = 0
-    search.n_pending = search.queue_room = 0
-    search.order = 0
-    if workspace_init_keeping_rows(&search.tree, n) != DECODE_OK:
-        return DECODE_NO_MEMORY
-    search.block = malloc(width * width * sizeof(double) + 6 * width * sizeof(int32_t))
-    if search.block is NULL:
-        return DECODE_NO_MEMORY
-    search.square = <double*>search.block
-    search.candidate = <int32_t*>(search.square + width * width)
-    search.first_child = search.candidate + width
-    search.next_sibling = search.candidate + 2 * width
-    search.begin = search.candidate + 3 * width
-    search.end = search.candidate + 4 * width
-    search.todo = search.candidate + 5 * width
-    return DECODE_OK
+    if workspace_init_keeping_rows(&search.tree, n) != Status.OK:
+        return Status.NO_MEMORY
+    layout.n_arrays = layout.size = 0
+    add_array(&layout, <void**>&search.square, width * width, sizeof(double))
+    add_array(&layout, <void**>&search.candidate, width, sizeof(int32_t))
+    add_array(&layout, <void**>&search.first_child, width, sizeof(int32_t))
+    add_array(&layout, <void**>&search.next_sibling, width, sizeof(int32_t))
+    add_array(&layout, <void**>&search.begin, width, sizeof(int32_t))
+    add_array(&layout, <void**>&search.end, width, sizeof(int32_t))
+    add_array(&layout, <void**>&search.todo, width, sizeof(int32_t))
+    return allocate(&layout, &search.block, False)
 
 
 cdef void k_best_free(KBestSearch* search) noexcept nogil:
@@ -73,10 +130,10 @@ cdef void k_best_free(KBestSearch* search) noexcept nogil:
     free(search.heads)
     free(search.sets)
     free(search.queue)
-    search.block = search.heads = search.sets = search.queue = NULL
+    memset(search, 0, sizeof(KBestSearch))
 
 
-# --- the queue of trees to come ----------------------------------------------------------------
+# --- the queue of trees to come ------------------------------------------------------------------
 
 cdef inline bint exceeds(Exact a, Exact b) noexcept nogil:
     return a.high > b.high or (a.high == b.high and a.low > b.low)
@@ -93,26 +150,26 @@ cdef inline Exact add(Exact total, double term) noexcept nogil:
 
 
 cdef int push(KBestSearch* search, Pending pending) noexcept nogil:
-    """Add to the queue; returns a DecodeStatus."""
+    """Add to the queue; returns a Status."""
     if make_room(
             <void**>&search.queue, &search.queue_room, search.n_pending + 1, sizeof(Pending)) < 0:
-        return DECODE_NO_MEMORY
+        return Status.NO_MEMORY
     pending.order = search.order
     search.order += 1
     heap_push(search.queue, &search.n_pending, pending)
-    return DECODE_OK
+    return Status.OK
 
 
-# --- sets of trees -----------------------------------------------------------------------------
+# --- sets of trees -------------------------------------------------------------------------------
 
-cdef Py_ssize_t part(
+cdef Py_ssize_t split_off(
         KBestSearch* search, Py_ssize_t parent, int32_t dep, int32_t head,
         bint required) noexcept nogil:
-    """Describe the trees of `parent` with or without an arc; its number or DECODE_NO_MEMORY."""
+    """Describe the trees of `parent` with or without an arc; its number or Status.NO_MEMORY."""
     cdef TreeSet* new
     if make_room(
             <void**>&search.sets, &search.sets_room, search.n_sets + 1, sizeof(TreeSet)) < 0:
-        return DECODE_NO_MEMORY
+        return Status.NO_MEMORY
     new = &search.sets[search.n_sets]
     new.parent = parent
     new.dep = dep
@@ -185,7 +242,7 @@ cdef Exact candidate_gain(KBestSearch* search) noexcept nogil:
     return gain
 
 
-# --- the next tree of a set --------------------------------------------------------------------
+# --- the next tree of a set ----------------------------------------------------------------------
 
 cdef void number_preorder(KBestSearch* search) noexcept nogil:
     """Give every word of the tree at hand its place in preorder and that of its last descendant."""
@@ -306,7 +363,7 @@ cdef bint find_next(KBestSearch* search, Pending* pending) noexcept nogil:
     return found
 
 
-# --- search ------------------------------------------------------------------------------------
+# --- search --------------------------------------------------------------------------------------
 
 cdef int await_next(
         KBestSearch* search, Py_ssize_t number, Py_ssize_t known) noexcept nogil:
@@ -324,18 +381,18 @@ cdef int await_next(
             pending.head = heads[word]
             pending.gain = candidate_gain(search)
             return push(search, pending)
-    return push(search, pending) if find_next(search, &pending) else DECODE_OK
+    return push(search, pending) if find_next(search, &pending) else Status.OK
 
 
 cdef int await_other_root(
         KBestSearch* search, Py_ssize_t number, int32_t root) noexcept nogil:
     """Queue the best single-root tree of a set with another root."""
     cdef Pending pending
-    pending.tree_set = part(search, number, root, 0, False)
+    pending.tree_set = split_off(search, number, root, 0, False)
     if pending.tree_set < 0:
-        return DECODE_NO_MEMORY
-    if solve(search, pending.tree_set) != DECODE_OK:
-        return DECODE_OK
+        return Status.NO_MEMORY
+    if solve(search, pending.tree_set) != Status.OK:
+        return Status.OK
     pending.known = -1
     pending.gain = candidate_gain(search)
     return push(search, pending)
@@ -347,10 +404,10 @@ cdef int keep_candidate(KBestSearch* search) noexcept nogil:
     if make_room(
             <void**>&search.heads, &search.heads_room, search.found + 1,
             width * sizeof(int32_t)) < 0:
-        return DECODE_NO_MEMORY
+        return Status.NO_MEMORY
     memcpy(search.heads + search.found * width, search.candidate, width * sizeof(int32_t))
     search.found += 1
-    return DECODE_OK
+    return Status.OK
 
 
 cdef int find_first_of(KBestSearch* search, Py_ssize_t number) noexcept nogil:
@@ -358,16 +415,16 @@ cdef int find_first_of(KBestSearch* search, Py_ssize_t number) noexcept nogil:
     cdef Py_ssize_t known = search.found
     cdef int32_t root = 0
     cdef int status = solve(search, number)
-    if status == DECODE_OK:
+    if status == Status.OK:
         status = keep_candidate(search)
-    if status != DECODE_OK:
+    if status != Status.OK:
         return status
     if not search.single_root or search.sets[number].one_root_arc:
         return await_next(search, number, known)
     while search.candidate[root] != 0:
         root += 1
-    if await_other_root(search, number, root) != DECODE_OK:
-        return DECODE_NO_MEMORY
+    if await_other_root(search, number, root) != Status.OK:
+        return Status.NO_MEMORY
     return find_next_with(search, number, known, root, 0)
 
 
@@ -376,72 +433,443 @@ cdef int find_next_with(
         int32_t head) noexcept nogil:
     """Queue the best tree, except the known one, that has an arc of it."""
     cdef int status
-    number = part(search, number, dep, head, True)
+    number = split_off(search, number, dep, head, True)
     if number < 0:
-        return DECODE_NO_MEMORY
+        return Status.NO_MEMORY
     status = solve(search, number)
-    return await_next(search, number, known) if status == DECODE_OK else status
+    return await_next(search, number, known) if status == Status.OK else status
 
 
-cdef int k_best_trees(
-        const double* scores, Py_ssize_t n, Py_ssize_t k, bint single_root, KBestSearch* search
-) noexcept nogil:
-    """Find the best trees, k at most, into search.heads, search.found in number.
-
-    `scores` is (n + 1) x (n + 1), contiguous. Returns DECODE_OK, or DECODE_NO_TREE,
-    DECODE_BAD_SCORE, DECODE_LOST_DIGITS or DECODE_NO_MEMORY. In any case `k_best_free` is to be
-    called afterwards.
-    """
+cdef int k_best_trees(KBestSearch* search) noexcept nogil:
+    """Find the best trees, search.k at most, into search.heads; returns a Status."""
+    cdef Py_ssize_t n = search.n, number
     cdef Pending next
-    cdef Py_ssize_t number
-    cdef int status = search_init(search, scores, n, single_root)
-    if status != DECODE_OK:
-        return status
-    if part(search, -1, 0, 0, False) < 0:
-        return DECODE_NO_MEMORY
+    cdef int status
+    if split_off(search, -1, 0, 0, False) < 0:
+        return Status.NO_MEMORY
     if n == 0:
         search.candidate[0] = -1
         return keep_candidate(search)
-    if sums_overflow(scores, n):
-        return DECODE_LOST_DIGITS
+    if sums_overflow(search.scores, n):
+        return Status.LOST_DIGITS
     status = find_first_of(search, 0)
-    while status == DECODE_OK and search.found < k and search.n_pending > 0:
+    while status == Status.OK and search.found < search.k and search.n_pending > 0:
         poll_row(search.found, 4 * n * n)
         next = heap_pop(search.queue, &search.n_pending)
         if next.known < 0:
             status = find_first_of(search, next.tree_set)
             continue
-        number = part(search, next.tree_set, next.dep, next.head, False)
+        number = split_off(search, next.tree_set, next.dep, next.head, False)
         if number < 0:
-            return DECODE_NO_MEMORY
+            return Status.NO_MEMORY
         status = find_first_of(search, number)
-        if status == DECODE_OK:
+        if status == Status.OK:
             status = find_next_with(search, next.tree_set, next.known, next.dep, next.head)
     return status
 
 
-# --- the Python boundary -----------------------------------------------------------------------
+# --- projective trees ----------------------------------------------------------------------------
+#
+# O(n^3), then O(n log n) to O(n^2) for each. `chart` defines the spans; each tree is made of them
+# in one way, so that different derivations are different trees. A span's derivations are listed
+# best first, and only when a better tree asks for them (Huang & Chiang 2005, algorithm 3). A
+# derivation is a split and the ranks of its two parts in their own lists. Candidates for the next
+# place wait in a heap per span: first the best of each split, and after a derivation was listed,
+# the two with the next rank of one part. Both ranks can be raised in two orders, and only one is
+# used: the second part's rank is raised while the first is its best.
 
-# The arguments of `k_best_trees`.
-cdef struct KBestTask:
-    const double* scores
+cdef enum SpanKind:
+    COMPLETE        # of a head, up to an end
+    INNER           # between a head and its dependent, either way round, without their arc
+    WHOLE           # the sentence, with a single root
+
+cdef struct Span:
+    SpanKind kind
+    int32_t first           # the head if it is complete
+    int32_t last
+    Derivation* listed      # best first
+    Py_ssize_t n_listed
+    Py_ssize_t listed_room
+    Derivation* waiting     # heap of those that may come next
+    Py_ssize_t n_waiting
+    Py_ssize_t waiting_room
+    bint exhausted
+
+# A part of a span: the number of a Span, or NO_SPAN for a single word, which has one derivation.
+cdef struct Part:
+    SpanKind kind
+    Py_ssize_t first
+    Py_ssize_t last
+
+# A span whose list is to become longer by one, and what has been done for that.
+cdef struct Advance:
+    Py_ssize_t span
+    int stage
+
+cdef struct SpanSearch:
     Py_ssize_t n
-    Py_ssize_t k
+    Py_ssize_t k            # trees wanted
     bint single_root
-    KBestSearch* search
+    const double* square    # (n + 1) x (n + 1), as given
+    void* block
+    double* scores          # (n + 1) x (n + 1), less the highest of the row
+    ChartWorkspace best     # scores
+    int32_t* numbers        # of complete spans, then of inner ones; 0 if not made yet
+    Span* spans             # from 1
+    Py_ssize_t n_spans
+    Py_ssize_t spans_room
+    Advance* advances       # stack
+    Py_ssize_t* todo        # stack of derivations to be written out: span and rank
+    int32_t* heads          # found x (n + 1)
+    Py_ssize_t found
+    Py_ssize_t heads_room
 
 
-cdef int search_part(void* argument) noexcept nogil:
-    cdef KBestTask* task = <KBestTask*>argument
-    return k_best_trees(task.scores, task.n, task.k, task.single_root, task.search)
+# --- spans ---------------------------------------------------------------------------------------
+
+cdef int span_search_init(
+        SpanSearch* search, const double* square, Py_ssize_t n, Py_ssize_t k, bint single_root
+) noexcept nogil:
+    """Prepare an empty search; whatever is returned, `span_search_free` is to be called."""
+    cdef size_t width = <size_t>n + 1
+    cdef size_t area = width * width
+    cdef Layout layout
+    memset(search, 0, sizeof(SpanSearch))
+    search.n = n
+    search.k = k
+    search.single_root = single_root
+    search.square = square
+    layout.n_arrays = layout.size = 0
+    add_array(&layout, <void**>&search.scores, area, sizeof(double))
+    add_array(&layout, <void**>&search.numbers, 2 * area, sizeof(int32_t))
+    add_array(&layout, <void**>&search.advances, 2 * width + 2, sizeof(Advance))
+    add_array(&layout, <void**>&search.todo, 4 * (2 * width + 2), sizeof(Py_ssize_t))
+    if allocate(&layout, &search.block, True) != Status.OK:
+        return Status.NO_MEMORY
+    return chart_workspace_init(&search.best, n, True)
+
+
+cdef void span_search_free(SpanSearch* search) noexcept nogil:
+    """Free all that a search holds; harmless when called twice."""
+    cdef Py_ssize_t i
+    for i in range(1, search.n_spans + 1):
+        free(search.spans[i].listed)
+        free(search.spans[i].waiting)
+    free(search.spans)
+    chart_workspace_free(&search.best)
+    free(search.block)
+    free(search.heads)
+    memset(search, 0, sizeof(SpanSearch))
+
+
+# --- best scores ---------------------------------------------------------------------------------
+
+cdef int lower_scores(
+        const double* square, Py_ssize_t n, double* scores) noexcept nogil:
+    """Copy scores less the highest of their word; returns a Status."""
+    cdef Py_ssize_t dep, head
+    cdef double highest
+    cdef bint bad = False, no_head = False, lost = False
+    for dep in range(1, n + 1):
+        highest = -INFINITY
+        for head in range(n + 1):
+            if head != dep:
+                bad |= not square[dep * (n + 1) + head] < INFINITY
+                highest = max(highest, square[dep * (n + 1) + head])
+        no_head |= highest == -INFINITY
+        for head in range(n + 1):
+            scores[dep * (n + 1) + head] = (
+                -INFINITY if head == dep or highest == -INFINITY
+                else square[dep * (n + 1) + head] - highest)
+            lost |= (
+                scores[dep * (n + 1) + head] == -INFINITY and head != dep
+                and square[dep * (n + 1) + head] > -INFINITY)
+    if bad:
+        return Status.BAD_SCORE
+    if no_head:
+        return Status.NO_TREE
+    return Status.LOST_DIGITS if lost else Status.OK
+
+
+cdef inline double best_score(const SpanSearch* search, Part part) noexcept nogil:
+    cdef const Chart* chart = &search.best.chart
+    cdef const void* scores = chart.inner
+    if part.kind == COMPLETE:
+        scores = chart.right if part.first < part.last else chart.left
+    return (<const double*>scores)[part.first * (search.n + 1) + part.last]
+
+
+# --- derivations ---------------------------------------------------------------------------------
+
+cdef void find_parts(
+        const SpanSearch* search, const Span* span, Py_ssize_t split, Part* left, Part* right,
+        double* arc) noexcept nogil:
+    """Find the two parts of a span at a split, and the score of the arc that joins them."""
+    cdef Py_ssize_t width = search.n + 1
+    arc[0] = 0
+    left.kind = right.kind = COMPLETE
+    if span.kind == COMPLETE:
+        left.kind = INNER
+        left.first = min(<Py_ssize_t>span.first, split)
+        left.last = max(<Py_ssize_t>span.first, split)
+        right.first = split
+        right.last = span.last
+        arc[0] = search.scores[split * width + span.first]
+    elif span.kind == INNER:
+        left.first = span.first
+        left.last = split
+        right.first = span.last
+        right.last = split + 1
+    else:
+        left.first = right.first = split
+        left.last = 1
+        right.last = search.n
+        arc[0] = search.scores[split * width]
+
+
+cdef int wait_for(Span* span, Derivation derivation) noexcept nogil:
+    """Add to a span's heap; returns a Status."""
+    cdef int status = make_room(
+        <void**>&span.waiting, &span.waiting_room, span.n_waiting + 1, sizeof(Derivation))
+    if status == Status.OK:
+        heap_push(span.waiting, &span.n_waiting, derivation)
+    return status
+
+
+cdef int list_next(Span* span) noexcept nogil:
+    """Move the best from a span's heap to its list, if there is any; returns a Status."""
+    cdef int status
+    if span.n_waiting == 0:
+        span.exhausted = True
+        return Status.OK
+    status = make_room(
+        <void**>&span.listed, &span.listed_room, span.n_listed + 1, sizeof(Derivation))
+    if status == Status.OK:
+        span.listed[span.n_listed] = heap_pop(span.waiting, &span.n_waiting)
+        span.n_listed += 1
+    return status
+
+
+cdef int make_span(SpanSearch* search, Part part, Py_ssize_t* number) noexcept nogil:
+    """Make a span with its best derivation, and all others with best parts in its heap. O(n)."""
+    cdef Span* span
+    cdef Part left, right
+    cdef Derivation derivation
+    cdef Py_ssize_t split, first, last
+    cdef double arc
+    cdef int status = make_room(
+        <void**>&search.spans, &search.spans_room, search.n_spans + 2, sizeof(Span))
+    if status != Status.OK:
+        return status
+    search.n_spans += 1
+    number[0] = search.n_spans
+    span = &search.spans[search.n_spans]
+    memset(span, 0, sizeof(Span))
+    span.kind = part.kind
+    span.first = <int32_t>part.first
+    span.last = <int32_t>part.last
+    first = min(part.first, part.last)
+    last = max(part.first, part.last)
+    # The kind of span decides which of the two ends is a split.
+    if part.kind == INNER or (part.kind == COMPLETE and part.first > part.last):
+        last -= 1
+    elif part.kind == COMPLETE:
+        first += 1
+    derivation.left_rank = derivation.right_rank = 0
+    for split in range(first, last + 1):
+        find_parts(search, span, split, &left, &right, &arc)
+        derivation.split = <int32_t>split
+        derivation.score = best_score(search, left) + best_score(search, right) + arc
+        if derivation.score > -INFINITY:
+            status = wait_for(span, derivation)
+            if status != Status.OK:
+                return status
+    return list_next(span)
+
+
+cdef int find_span(SpanSearch* search, Part part, Py_ssize_t* number) noexcept nogil:
+    """Find the number of a span, which may have to be made; 0 for a single word."""
+    cdef Py_ssize_t width = search.n + 1
+    cdef int32_t* place = search.numbers + (part.kind == INNER) * width * width
+    cdef int status
+    number[0] = 0
+    if part.kind == COMPLETE and part.first == part.last:
+        return Status.OK
+    place += part.first * width + part.last
+    if place[0] == 0:
+        status = make_span(search, part, number)
+        if status != Status.OK:
+            return status
+        place[0] = <int32_t>number[0]
+    number[0] = place[0]
+    return Status.OK
+
+
+cdef inline bint has_rank(
+        const SpanSearch* search, Py_ssize_t number, Py_ssize_t rank) noexcept nogil:
+    return rank == 0 if number == 0 else rank < search.spans[number].n_listed
+
+
+cdef inline double score_of(
+        const SpanSearch* search, Py_ssize_t number, Py_ssize_t rank) noexcept nogil:
+    return 0 if number == 0 else search.spans[number].listed[rank].score
+
+
+cdef int list_one_more(SpanSearch* search, Py_ssize_t number) noexcept nogil:
+    """Make the list of a span longer by one derivation, or mark it as exhausted.
+
+    The successors of the last derivation in the list need the next ranks of its parts; so their
+    lists may have to become longer first. Parts are shorter than their span, or have one arc less,
+    so the stack holds at most 2 n. Returns a Status.
+    """
+    cdef Py_ssize_t top = 1
+    cdef Advance* advance
+    cdef Span* span
+    cdef Derivation next
+    cdef Part left, right
+    cdef Py_ssize_t one, other, grown
+    cdef double arc
+    cdef int status
+    search.advances[0].span = number
+    search.advances[0].stage = 0
+    while top > 0:
+        poll(100)
+        advance = &search.advances[top - 1]
+        span = &search.spans[advance.span]
+        next = span.listed[span.n_listed - 1]
+        if advance.stage == 2 or span.exhausted:
+            status = list_next(span)
+            if status != Status.OK:
+                return status
+            top -= 1
+            continue
+        find_parts(search, span, next.split, &left, &right, &arc)
+        status = find_span(search, left, &one)
+        if status == Status.OK:
+            status = find_span(search, right, &other)
+        if status != Status.OK:
+            return status
+        # The array of spans may have moved.
+        span = &search.spans[advance.span]
+        if advance.stage == 0:
+            next.left_rank += 1
+            grown = one
+        elif next.left_rank == 0:
+            next.right_rank += 1
+            grown = other
+        else:
+            advance.stage = 2
+            continue
+        if has_rank(search, one, next.left_rank) and has_rank(search, other, next.right_rank):
+            next.score = (
+                score_of(search, one, next.left_rank) + score_of(search, other, next.right_rank)
+                + arc)
+            status = wait_for(span, next)
+            if status != Status.OK:
+                return status
+            advance.stage += 1
+        elif grown == 0 or search.spans[grown].exhausted:
+            advance.stage += 1
+        else:
+            search.advances[top].span = grown
+            search.advances[top].stage = 0
+            top += 1
+    return Status.OK
+
+
+# --- trees ---------------------------------------------------------------------------------------
+
+cdef int write_tree(SpanSearch* search, Py_ssize_t number, Py_ssize_t rank) noexcept nogil:
+    """Append the tree of a derivation of the whole sentence; returns a Status."""
+    cdef Py_ssize_t width = search.n + 1, top = 0
+    cdef int32_t* heads
+    cdef const Span* span
+    cdef Derivation derivation
+    cdef Part left, right
+    cdef Py_ssize_t one, other
+    cdef double arc
+    cdef int status = make_room(
+        <void**>&search.heads, &search.heads_room, search.found + 1, width * sizeof(int32_t))
+    if status != Status.OK:
+        return status
+    heads = search.heads + search.found * width
+    heads[0] = -1
+    search.todo[0] = number
+    search.todo[1] = rank
+    top = 2 if number > 0 else 0
+    while top > 0:
+        top -= 2
+        span = &search.spans[search.todo[top]]
+        derivation = span.listed[search.todo[top + 1]]
+        if span.kind != INNER:
+            heads[derivation.split] = span.first
+        find_parts(search, span, derivation.split, &left, &right, &arc)
+        status = find_span(search, left, &one)
+        if status == Status.OK:
+            status = find_span(search, right, &other)
+        if status != Status.OK:
+            return status
+        if one > 0:
+            search.todo[top] = one
+            search.todo[top + 1] = derivation.left_rank
+            top += 2
+        if other > 0:
+            search.todo[top] = other
+            search.todo[top + 1] = derivation.right_rank
+            top += 2
+    search.found += 1
+    return Status.OK
+
+
+cdef int k_best_projective(SpanSearch* search) noexcept nogil:
+    """Find the best trees, search.k at most, into search.heads; returns a Status."""
+    cdef Py_ssize_t n = search.n, number = 0
+    cdef Part whole
+    cdef int status
+    if n == 0:
+        return write_tree(search, 0, 0)
+    status = lower_scores(search.square, n, search.scores)
+    if status != Status.OK:
+        return status
+    if sums_overflow(search.scores, n):
+        return Status.LOST_DIGITS
+    fill_best(<const double*>search.scores, n, search.single_root, &search.best.chart)
+    whole.kind = WHOLE if search.single_root else COMPLETE
+    whole.first = 1 if search.single_root else 0
+    whole.last = n
+    status = make_span(search, whole, &number)
+    if status != Status.OK:
+        return status
+    if search.single_root:
+        # The head of what is split off.
+        search.spans[number].first = 0
+    if search.spans[number].n_listed == 0:
+        return Status.NO_TREE
+    while status == Status.OK and not search.spans[number].exhausted:
+        status = write_tree(search, number, search.found)
+        if search.found == search.k:
+            break
+        if status == Status.OK:
+            status = list_one_more(search, number)
+    return status
+
+
+# --- the Python boundary -------------------------------------------------------------------------
+
+cdef int search_any(void* search) noexcept nogil:
+    return k_best_trees(<KBestSearch*>search)
+
+
+cdef int search_projective(void* search) noexcept nogil:
+    return k_best_projective(<SpanSearch*>search)
 
 
 cdef tuple trees_found(
         int status, const int32_t* heads, Py_ssize_t found, Py_ssize_t n, Py_ssize_t k):
     cdef int32_t[:, ::1] rows
-    if status == DECODE_NO_MEMORY:
+    if status == Status.NO_MEMORY:
         raise MemoryError(f"no memory for the {k} best trees of {n} words; ask for fewer")
-    if status != DECODE_OK:
+    if status != Status.OK:
         return status, None
     trees = np.empty((found, n + 1), dtype=np.int32)
     rows = trees
@@ -449,21 +877,28 @@ cdef tuple trees_found(
     return status, trees
 
 
-def decode_kbest(const double[:, ::1] scores not None, Py_ssize_t k, bint single_root):
+def decode_kbest(
+        const double[:, ::1] scores not None, Py_ssize_t k, bint single_root, bint projective):
     """Find the k best trees of one sentence; returns (status, heads).
 
     Arguments are checked in spacy_rootmind.trees.decoding and trusted here.
     """
+    cdef Py_ssize_t n = scores.shape[0] - 1
     cdef KBestSearch search
-    cdef KBestTask task
+    cdef SpanSearch spans
     cdef int status
-    task.scores = &scores[0, 0]
-    task.n = scores.shape[0] - 1
-    task.k = k
-    task.single_root = single_root
-    task.search = &search
+    if projective:
+        status = span_search_init(&spans, &scores[0, 0], n, k, single_root)
+        try:
+            if status == Status.OK:
+                status = run_part(search_projective, &spans)
+            return trees_found(status, spans.heads, spans.found, n, k)
+        finally:
+            span_search_free(&spans)
+    status = k_best_init(&search, &scores[0, 0], n, k, single_root)
     try:
-        status = run_part(search_part, &task)
-        return trees_found(status, search.heads, search.found, task.n, k)
+        if status == Status.OK:
+            status = run_part(search_any, &search)
+        return trees_found(status, search.heads, search.found, n, k)
     finally:
         k_best_free(&search)

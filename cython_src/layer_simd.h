@@ -8,13 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "processor.h"
-
-#if defined(_MSC_VER)
-#define RESTRICT __restrict
-#elif !defined(RESTRICT)
-#define RESTRICT restrict
-#endif
+#include "passes.h"
 
 /* Parts of a sum: the floats of a vector of 32 bytes. */
 #define LANES 8
@@ -29,14 +23,9 @@ typedef struct {
     void (*maxout3)(const float *, const float *, float *, ptrdiff_t);
 } LayerPasses;
 
-#define LAYER_PASSES \
-    {PASS(qrnn_cell), PASS(qrnn_gradient), PASS(softmax), \
-     PASS(layer_norm), PASS(maxout2), PASS(maxout3)}
-
 #define PASS(name) name##_portable
 #define PASS_FUNCTION
 #include "layer_passes.h"
-static const LayerPasses portable_layer_passes = LAYER_PASSES;
 #undef PASS
 #undef PASS_FUNCTION
 
@@ -44,24 +33,15 @@ static const LayerPasses portable_layer_passes = LAYER_PASSES;
 #define PASS(name) name##_avx2
 #define PASS_FUNCTION __attribute__((target("avx2,fma")))
 #include "layer_passes.h"
-static const LayerPasses avx2_layer_passes = LAYER_PASSES;
 #undef PASS
 #undef PASS_FUNCTION
 #endif
 
-static LayerPasses layer_passes;
-
-/* Returns whether SIMD is in use. */
-static int choose_layer_passes(int simd)
-{
-    layer_passes = portable_layer_passes;
-#ifdef HAS_AVX2_PASSES
-    if (simd && has_avx2_and_fma()) {
-        layer_passes = avx2_layer_passes;
-        return 1;
+#define LAYER_PASSES(ISA)                                                                        \
+    {                                                                                            \
+        qrnn_cell_##ISA, qrnn_gradient_##ISA, softmax_##ISA, layer_norm_##ISA, maxout2_##ISA,    \
+            maxout3_##ISA                                                                        \
     }
-#endif
-    (void)simd;
-    return 0;
-}
+DEFINE_TABLE(LayerPasses, layer_passes, LAYER_PASSES)
+
 #endif

@@ -50,19 +50,10 @@ def qrnn(
 ):
     """Run a quasi-recurrent layer in both directions over sentences; activates `gates` in place.
 
-    Parameters
-    ----------
-    gates : float32 array of shape (2, n_rows, 3 * h)
-        Products of the weights of each direction: candidate, forget and output, side by side.
-    bias : float32 array of shape (2, 1, 3 * h)
-    roots, lengths : intp array of shape (s,)
-        First row of each sentence, ROOT's, and words in it.
-
-    Returns
-    -------
-    cells : float32 array of shape (2, n_rows, h)
-    states : float32 array of shape (n_rows, 2 * h)
-        Forward and backward, side by side.
+    `gates`, (2, n_rows, 3 h), are products of the weights of each direction: candidate, forget and
+    output, side by side; `bias` is (2, 1, 3 h). `roots` has the first row of each sentence, ROOT's,
+    and `lengths` its words. Returns the cells, (2, n_rows, h), and the states, (n_rows, 2 h):
+    forward and backward, side by side.
     """
     cdef Py_ssize_t n_rows = gates.shape[1], h = gates.shape[2] // 3, i, k, row, n
     cdef int side
@@ -88,14 +79,7 @@ def qrnn_gradient(
     float[:, :, ::1] gates, const Py_ssize_t[::1] roots, const Py_ssize_t[::1] lengths,
     float[:, :, ::1] cells, const float[:, ::1] d_states
 ):
-    """Find the gradient of the products, from that of the states.
-
-    Parameters are as in `qrnn`, after it ran.
-
-    Returns
-    -------
-    d_gates : float32 array of shape (2, n_rows, 3 * h)
-    """
+    """Find the gradient of the products, (2, n_rows, 3 h), from that of the states after `qrnn`."""
     cdef Py_ssize_t h = cells.shape[2], i, k, row, n
     cdef int side
     cdef const float* before
@@ -158,14 +142,9 @@ def add_distances(
 ):
     """Add to each arc (dep, head) the scores of its distance: of its dependent and of its head.
 
-    Parameters
-    ----------
-    scores : float32 array of shape (b, m, m)
-        Changed in place.
-    by_dep, by_head : float32 array of shape (n_rows, n_buckets)
-    rows : intp array of shape (b, m)
-        The row at each position; n_rows past the end of a sentence.
-    buckets : int32 array of shape (m, m)
+    `scores`, (b, m, m), change in place; `by_dep` and `by_head` are (n_rows, n_buckets). `rows`,
+    (b, m), have the row at each position, n_rows past the end of a sentence, and `buckets`, (m, m),
+    the bucket of each arc.
     """
     cdef Py_ssize_t i, dep, head, m = rows.shape[1], n_rows = by_dep.shape[0]
     cdef const float* of_dep
@@ -184,15 +163,7 @@ def add_distances(
 
 
 def softmax_heads(const float[:, :, ::1] scores, const Py_ssize_t[::1] lengths):
-    """Compute the softmax over the heads of each word; zeros elsewhere.
-
-    Parameters
-    ----------
-    scores : float32 array of shape (b, m, m)
-        Indexed [sentence, dep, head].
-    lengths : intp array of shape (b,)
-        Words in each sentence.
-    """
+    """Find the softmax over the heads of each word in scores[sentence, dep, head]; else zeros."""
     cdef Py_ssize_t i, dep, n
     found = np.zeros((scores.shape[0], scores.shape[1], scores.shape[2]), dtype=np.float32)
     cdef float[:, :, ::1] weights = found

@@ -96,59 +96,55 @@ cdef void add_gradient(
                 d_weights[places[k]] += gradient
 
 
-cdef Features view_features(
-    const uint32_t[:, ::1] keys, const uint32_t[:, ::1] between,
-    const int32_t[::1] previous, const uint32_t[:, ::1] bucket_keys,
-    const int32_t[:, ::1] buckets, Py_ssize_t n_weights
-) noexcept:
-    cdef Features of
-    of.keys, of.between, of.previous = &keys[0, 0], &between[0, 0], &previous[0]
-    of.bucket_keys, of.buckets = &bucket_keys[0, 0], &buckets[0, 0]
-    of.templates, of.m = keys.shape[1] // 2, buckets.shape[0]
-    of.mask = <uint32_t> (n_weights - 1)
-    return of
+cdef class ArcFeatures:
+    """The features of the arcs of sentences with these first rows and lengths."""
+    cdef Features c
+    cdef const Py_ssize_t[::1] roots
+    cdef const Py_ssize_t[::1] lengths
+    cdef tuple arrays               # whose memory the features are
+    cdef uint32_t* places           # of one arc's weights
 
+    def __cinit__(
+        self, const uint32_t[:, ::1] keys not None, const uint32_t[:, ::1] between not None,
+        const int32_t[::1] previous not None, const uint32_t[:, ::1] bucket_keys not None,
+        const int32_t[:, ::1] buckets not None, const Py_ssize_t[::1] roots not None,
+        const Py_ssize_t[::1] lengths not None
+    ):
+        cdef Features* of = &self.c
+        self.arrays = keys, between, previous, bucket_keys, buckets
+        self.roots, self.lengths = roots, lengths
+        of.keys, of.between, of.previous = &keys[0, 0], &between[0, 0], &previous[0]
+        of.bucket_keys, of.buckets = &bucket_keys[0, 0], &buckets[0, 0]
+        of.templates, of.m = keys.shape[1] // 2, buckets.shape[0]
+        self.places = <uint32_t*> malloc(2 * (of.templates + of.m) * sizeof(uint32_t))
+        if self.places == NULL:
+            raise MemoryError
 
-cdef uint32_t* make_places(const Features* of) except NULL:
-    places = <uint32_t*> malloc(2 * (of.templates + of.m) * sizeof(uint32_t))
-    if places == NULL:
-        raise MemoryError
-    return places
+    def __dealloc__(self):
+        free(self.places)
 
+    def score(
+        self, const floating[::1] weights not None, floating[:, :, ::1] scores not None
+    ):
+        """Score all arcs."""
+        cdef Py_ssize_t i
+        self.c.mask = <uint32_t> (weights.shape[0] - 1)
+        with nogil:
+            for i in range(self.roots.shape[0]):
+                add_scores(
+                    &self.c, &weights[0], self.roots[i], self.lengths[i], self.places,
+                    &scores[i, 0, 0]
+                )
 
-def score_arcs(
-    const floating[::1] weights not None, const uint32_t[:, ::1] keys not None,
-    const uint32_t[:, ::1] between not None, const int32_t[::1] previous not None,
-    const uint32_t[:, ::1] bucket_keys not None, const int32_t[:, ::1] buckets not None,
-    const Py_ssize_t[::1] roots not None, const Py_ssize_t[::1] lengths not None,
-    floating[:, :, ::1] scores not None
-):
-    """Score all arcs of sentences with these first rows and lengths."""
-    cdef Features of = view_features(
-        keys, between, previous, bucket_keys, buckets, weights.shape[0]
-    )
-    cdef Py_ssize_t i
-    cdef uint32_t* places = make_places(&of)
-    with nogil:
-        for i in range(roots.shape[0]):
-            add_scores(&of, &weights[0], roots[i], lengths[i], places, &scores[i, 0, 0])
-        free(places)
-
-
-def backprop_arcs(
-    floating[::1] d_weights not None, const uint32_t[:, ::1] keys not None,
-    const uint32_t[:, ::1] between not None, const int32_t[::1] previous not None,
-    const uint32_t[:, ::1] bucket_keys not None, const int32_t[:, ::1] buckets not None,
-    const Py_ssize_t[::1] roots not None, const Py_ssize_t[::1] lengths not None,
-    const floating[:, :, ::1] d_scores not None
-):
-    """Add the gradient of the scores of `score_arcs` to that of the weights."""
-    cdef Features of = view_features(
-        keys, between, previous, bucket_keys, buckets, d_weights.shape[0]
-    )
-    cdef Py_ssize_t i
-    cdef uint32_t* places = make_places(&of)
-    with nogil:
-        for i in range(roots.shape[0]):
-            add_gradient(&of, &d_weights[0], roots[i], lengths[i], places, &d_scores[i, 0, 0])
-        free(places)
+    def add_gradient(
+        self, floating[::1] d_weights not None, const floating[:, :, ::1] d_scores not None
+    ):
+        """Add the gradient of the scores to that of the weights."""
+        cdef Py_ssize_t i
+        self.c.mask = <uint32_t> (d_weights.shape[0] - 1)
+        with nogil:
+            for i in range(self.roots.shape[0]):
+                add_gradient(
+                    &self.c, &d_weights[0], self.roots[i], self.lengths[i], self.places,
+                    &d_scores[i, 0, 0]
+                )

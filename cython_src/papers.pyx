@@ -19,25 +19,23 @@ two words strongly prefer each other all digits may be lost. Probabilities then 
 from libc.math cimport INFINITY, fabs
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy
 
 from spacy_rootmind.kernel.batch cimport Batch, check_memory, score_row
 from spacy_rootmind.kernel.decode cimport (
-    DECODE_LOST_DIGITS,
-    DECODE_NO_MEMORY,
-    DECODE_NO_TREE,
-    DECODE_OK,
-    DECODE_UNSETTLED,
+    Decoder,
+    DecoderState,
     TreeWorkspace,
     arcmax_tree,
     decode_tree,
     workspace_free,
     workspace_init,
 )
-from spacy_rootmind.kernel.decode_batch cimport Decoder, DecoderState
 from spacy_rootmind.kernel.interrupt cimport poll_row
 from spacy_rootmind.kernel.random cimport RandomSource, draw_index
+from spacy_rootmind.kernel.room cimport Layout, add_array, allocate
+from spacy_rootmind.kernel.status cimport Status
 
 cdef enum Reduction:
     UNCONSTRAINED = 0
@@ -82,32 +80,23 @@ cdef struct ReductionWorkspace:
 # --- the textbook's algorithm ------------------------------------------------------------------
 
 cdef int cycle_workspace_init(CycleWorkspace* ws, Py_ssize_t max_words) noexcept nogil:
-    """Allocate one block: 16 (n + 1)^2 + O(n) bytes. DECODE_OK or DECODE_NO_MEMORY."""
+    """Allocate one block: 16 (n + 1)^2 + O(n) bytes. Status.OK or Status.NO_MEMORY."""
     cdef size_t width = <size_t>max_words + 1
-    cdef size_t area = width * width
-    cdef int32_t* ints
+    cdef Layout layout
     ws.max_words = max_words
-    ws.block = NULL
-    # The same bound as for the other workspace, and that of a size_t of 32 bits.
-    if max_words > 1 << 28 or area > (<size_t>-1) // 32:
-        return DECODE_NO_MEMORY
-    ws.block = malloc(area * (sizeof(double) + 2 * sizeof(int32_t)) + 11 * width * sizeof(int32_t))
-    if ws.block is NULL:
-        return DECODE_NO_MEMORY
-    ws.weight = <double*>ws.block
-    ints = <int32_t*>(ws.weight + area)
-    ws.arc_dep = ints
-    ws.arc_head = ints + area
-    ints += 2 * area
-    ws.slot = ints
-    ws.node = ints + width
-    ws.best = ints + 2 * width
-    ws.mark = ints + 3 * width
-    ws.cycle = ints + 4 * width
-    ws.chosen_dep = ints + 5 * width
-    ws.chosen_head = ints + 7 * width
-    ws.parent = ints + 9 * width
-    return DECODE_OK
+    layout.n_arrays = layout.size = 0
+    add_array(&layout, <void**>&ws.weight, width * width, sizeof(double))
+    add_array(&layout, <void**>&ws.arc_dep, width * width, sizeof(int32_t))
+    add_array(&layout, <void**>&ws.arc_head, width * width, sizeof(int32_t))
+    add_array(&layout, <void**>&ws.slot, width, sizeof(int32_t))
+    add_array(&layout, <void**>&ws.node, width, sizeof(int32_t))
+    add_array(&layout, <void**>&ws.best, width, sizeof(int32_t))
+    add_array(&layout, <void**>&ws.mark, width, sizeof(int32_t))
+    add_array(&layout, <void**>&ws.cycle, width, sizeof(int32_t))
+    add_array(&layout, <void**>&ws.chosen_dep, 2 * width, sizeof(int32_t))
+    add_array(&layout, <void**>&ws.chosen_head, 2 * width, sizeof(int32_t))
+    add_array(&layout, <void**>&ws.parent, 2 * width, sizeof(int32_t))
+    return allocate(&layout, &ws.block, False)
 
 
 cdef void cycle_workspace_free(CycleWorkspace* ws) noexcept nogil:
@@ -227,7 +216,7 @@ cdef Py_ssize_t contract_cycle(
 
 cdef int chu_liu_edmonds(
         const double* square, Py_ssize_t n, int32_t* heads, CycleWorkspace* ws) noexcept nogil:
-    """Write the best unconstrained tree to heads[0..n]; DECODE_OK or DECODE_NO_TREE. O(n^3).
+    """Write the best unconstrained tree to heads[0..n]; Status.OK or Status.NO_TREE. O(n^3).
 
     `square` holds scores[dep, head], (n + 1) x (n + 1), contiguous. Preconditions: neither NaN nor
     +inf in it; `ws` was made for at least n words.
@@ -240,7 +229,7 @@ cdef int chu_liu_edmonds(
     start(square, n, ws)
     while True:
         if not choose_heads(n, n_slots, ws):
-            return DECODE_NO_TREE
+            return Status.NO_TREE
         length = find_cycle(n_slots, ws)
         if length == 0:
             break
@@ -257,34 +246,33 @@ cdef int chu_liu_edmonds(
         ws.chosen_head[member] = head
     for word in range(1, <int32_t>(n + 1)):
         heads[word] = ws.chosen_head[word]
-    return DECODE_OK
+    return Status.OK
 
 
 # --- reductions --------------------------------------------------------------------------------
 
 cdef int reduction_workspace_init(
         ReductionWorkspace* ws, Py_ssize_t max_words, bint textbook, bint arcmax) noexcept nogil:
-    """Allocate what both algorithms below need. DECODE_OK or DECODE_NO_MEMORY."""
-    cdef Py_ssize_t width = max_words + 1
+    """Allocate what both algorithms below need. Status.OK or Status.NO_MEMORY."""
+    cdef size_t width = <size_t>max_words + 1
+    cdef Layout layout
     cdef int status
     ws.textbook = textbook
     ws.arcmax = arcmax
     ws.cycles.block = NULL
     ws.block = NULL
     status = workspace_init(&ws.tree, max_words)
-    if status == DECODE_OK and textbook:
+    if status == Status.OK and textbook:
         status = cycle_workspace_init(&ws.cycles, max_words)
-    if status == DECODE_OK:
-        ws.block = malloc(width * (sizeof(double) + 2 * sizeof(int32_t)))
-        if ws.block is NULL:
-            status = DECODE_NO_MEMORY
-    if status != DECODE_OK:
+    layout.n_arrays = layout.size = 0
+    add_array(&layout, <void**>&ws.root, width, sizeof(double))
+    add_array(&layout, <void**>&ws.candidate, width, sizeof(int32_t))
+    add_array(&layout, <void**>&ws.tried, width, sizeof(int32_t))
+    if status == Status.OK:
+        status = allocate(&layout, &ws.block, False)
+    if status != Status.OK:
         reduction_workspace_free(ws)
-        return status
-    ws.root = <double*>ws.block
-    ws.candidate = <int32_t*>(ws.root + width)
-    ws.tried = ws.candidate + width
-    return DECODE_OK
+    return status
 
 
 cdef void reduction_workspace_free(ReductionWorkspace* ws) noexcept nogil:
@@ -303,7 +291,7 @@ cdef int decode_unconstrained(
         return decode_tree(square, n + 1, n, False, ws.arcmax, heads, &ws.tree)
     if ws.arcmax:
         status = arcmax_tree(square, n + 1, n, False, heads, &ws.tree)
-        if status != DECODE_UNSETTLED:
+        if status != Status.UNSETTLED:
             return status
     return chu_liu_edmonds(square, n, heads, &ws.cycles)
 
@@ -340,13 +328,13 @@ cdef int try_roots(
         if not ws.tried[root] or ws.root[root] == -INFINITY:
             continue
         square[root * width] = ws.root[root]
-        if decode_unconstrained(square, n, ws.candidate, ws) == DECODE_OK:
+        if decode_unconstrained(square, n, ws.candidate, ws) == Status.OK:
             if not found or candidate_gain(square, n, heads, ws) > 0:
                 found = True
                 for word in range(1, width):
                     heads[word] = ws.candidate[word]
         square[root * width] = -INFINITY
-    return DECODE_OK if found else DECODE_NO_TREE
+    return Status.OK if found else Status.NO_TREE
 
 
 cdef int decode_naively(
@@ -363,12 +351,12 @@ cdef int decode_by_preselection(
     """One run for every root child of the best unconstrained tree, if there are several."""
     cdef Py_ssize_t word, n_roots = 0
     cdef int status = decode_unconstrained(square, n, heads, ws)
-    if status != DECODE_OK:
+    if status != Status.OK:
         return status
     for word in range(1, n + 1):
         ws.tried[word] = heads[word] == 0
         n_roots += ws.tried[word]
-    return DECODE_OK if n_roots == 1 else try_roots(square, n, heads, ws)
+    return Status.OK if n_roots == 1 else try_roots(square, n, heads, ws)
 
 
 cdef int decode_by_reweighting(
@@ -388,19 +376,19 @@ cdef int decode_by_reweighting(
                 highest = max(highest, value)
     constant = 1 + n * (highest - lowest)
     if constant == INFINITY:
-        return DECODE_LOST_DIGITS
+        return Status.LOST_DIGITS
     for dep in range(1, width):
         square[dep * width] -= constant
     status = decode_unconstrained(square, n, heads, ws)
-    if status != DECODE_OK:
+    if status != Status.OK:
         return status
     for dep in range(1, width):
         n_roots += heads[dep] == 0
     if n_roots == 1:
-        return DECODE_OK
+        return Status.OK
     # Either there is no single-root tree, or adding the constant has lost the digits that matter.
     status = decode_tree(square, width, n, True, False, ws.candidate, &ws.tree)
-    return DECODE_LOST_DIGITS if status == DECODE_OK else DECODE_NO_TREE
+    return Status.LOST_DIGITS if status == Status.OK else Status.NO_TREE
 
 
 cdef int decode_by_reduction(
@@ -409,15 +397,15 @@ cdef int decode_by_reduction(
     """Write the best single-root tree, or with UNCONSTRAINED the best tree, to heads[0..n].
 
     `square` holds scores[dep, head], (n + 1) x (n + 1), contiguous; its root column is overwritten.
-    `arcmax` is that before the reduction; `ws.arcmax` is that inside. Returns a DecodeStatus.
+    `arcmax` is that before the reduction; `ws.arcmax` is that inside. Returns a Status.
     """
     cdef int status
     heads[0] = -1
     if n == 0:
-        return DECODE_OK
+        return Status.OK
     status = arcmax_tree(square, n + 1, n, reduction != UNCONSTRAINED, heads, &ws.tree)
     # The scan is what finds bad scores, so it is made in any case.
-    if status < 0 or (arcmax and status == DECODE_OK):
+    if status < 0 or (arcmax and status == Status.OK):
         return status
     if reduction == NAIVE:
         return decode_naively(square, n, heads, ws)
@@ -514,10 +502,11 @@ cdef void fill_laplacian(
 cdef bint invert_laplacian(
         const double* weights, Py_ssize_t stride, Py_ssize_t n, bint single_root, double* inverse,
         Py_ssize_t* swapped) noexcept nogil:
-    """Invert the Laplacian of a sentence; see the declaration.
+    """Invert the Laplacian of weights[dep * stride + head], n x n. O(n^3).
 
-    Gauss-Jordan elimination in place with partial pivoting, as long as a few draws take. LAPACK is
-    faster, but Ctrl-C would have to wait until it is done.
+    `swapped` has room for n. Returns False if there is no inverse, up to rounding. Gauss-Jordan
+    elimination in place with partial pivoting, as long as a few draws take. LAPACK is faster, but
+    Ctrl-C would have to wait until it is done.
     """
     cdef Py_ssize_t k, i, j, largest
     cdef double* pivot
@@ -620,9 +609,10 @@ cdef int draw_by_inverse(
         const double* weights, Py_ssize_t stride, Py_ssize_t n, bint single_root,
         const double* inverse, const RandomSource* random, int32_t* heads, double* work
 ) noexcept nogil:
-    """Draw a tree, the first word's head first.
+    """Draw heads[0..n] from the weights and that inverse, the first word's head first.
 
-    Returns DECODE_OK, or DECODE_LOST_DIGITS where probabilities do not add up.
+    `work` has room for n x n + 3 n + 1. Returns Status.OK, or Status.LOST_DIGITS where
+    probabilities do not add up.
     """
     cdef double* current = work
     cdef double* step = work + n * n
@@ -637,8 +627,8 @@ cdef int draw_by_inverse(
         fill_probabilities(
             weights + word * stride, current, n, word, single_root, probabilities)
         if not settle_probabilities(probabilities, n):
-            return DECODE_LOST_DIGITS
+            return Status.LOST_DIGITS
         head = draw_index(probabilities, n + 1, 1, random)
         heads[word] = <int32_t>head
         fix_arc(current, n, word, head, single_root, step, column)
-    return DECODE_OK
+    return Status.OK

@@ -4,7 +4,7 @@ A word with a fixed head joins the component of that head; the component of ROOT
 ROOT, and with a single root it takes no further dependents of ROOT. There remains a smaller
 problem of the same kind, whose words are those without a head.
 
-To draw all of their heads, eliminate these words (see `elimination`) and insert them again (see
+To draw all of their heads, eliminate these words (see `partition`) and insert them again (see
 `ancestral`). For the distribution of one word's head, eliminate the others. Forward substitution
 then gives the probability of each to reach ROOT before that word, and the probability of a head is
 proportional to the weight of its arc times that of its component. Only sums, products and quotients
@@ -25,14 +25,8 @@ from spacy_rootmind.kernel.ancestral cimport (
     ancestral_free,
     ancestral_init,
 )
-from spacy_rootmind.kernel.decode cimport (
-    DECODE_LOST_DIGITS,
-    DECODE_NO_MEMORY,
-    DECODE_NO_TREE,
-    DECODE_OK,
-    DECODE_UNSETTLED,
-)
-from spacy_rootmind.kernel.elimination cimport (
+from spacy_rootmind.kernel.interrupt cimport poll_row
+from spacy_rootmind.kernel.partition cimport (
     eliminate_all,
     eliminate_words,
     find_wide_weights,
@@ -40,8 +34,9 @@ from spacy_rootmind.kernel.elimination cimport (
     tree_sum_free,
     tree_sum_init,
 )
-from spacy_rootmind.kernel.interrupt cimport poll_row
 from spacy_rootmind.kernel.random cimport RandomSource, draw_index
+from spacy_rootmind.kernel.room cimport Layout, add_array, allocate
+from spacy_rootmind.kernel.status cimport Status
 from weights cimport (
     ExtendedFloat,
     add,
@@ -66,31 +61,30 @@ cdef double LEAST_TOTAL = 1e-100
 cdef int partial_init(PartialTree* tree, Py_ssize_t max_words) noexcept nogil:
     """Allocate for sentences of up to `max_words` words: 40 n^2 + O(n) bytes.
 
-    Three times as much once a sentence needs wide numbers. Returns DECODE_OK or DECODE_NO_MEMORY.
+    Three times as much once a sentence needs wide numbers. Returns Status.OK or Status.NO_MEMORY.
     """
     cdef size_t stride = (<size_t>max_words + 8) & ~<size_t>3
     cdef size_t width = <size_t>max_words + 1
+    cdef Layout layout
     memset(tree, 0, sizeof(PartialTree))
     tree.max_words = max_words
     if (
-        tree_sum_init(&tree.rest, max_words) != DECODE_OK
-        or ancestral_init(&tree.ancestral, max_words) != DECODE_OK
+        tree_sum_init(&tree.rest, max_words) != Status.OK
+        or ancestral_init(&tree.ancestral, max_words) != Status.OK
     ):
-        return DECODE_NO_MEMORY
-    tree.block = calloc(2 * stride * sizeof(double) + 8 * width * sizeof(int32_t), 1)
-    if tree.block is NULL:
-        return DECODE_NO_MEMORY
-    tree.weights = <double*>tree.block
-    tree.reach = tree.weights + stride
-    tree.heads = <int32_t*>(tree.reach + stride)
-    tree.order = tree.heads + width
-    tree.place = tree.heads + 2 * width
-    tree.top = tree.heads + 3 * width
-    tree.number = tree.heads + 4 * width
-    tree.drawn = tree.heads + 5 * width
-    tree.first_below = tree.heads + 6 * width
-    tree.next_below = tree.heads + 7 * width
-    return DECODE_OK
+        return Status.NO_MEMORY
+    layout.n_arrays = layout.size = 0
+    add_array(&layout, <void**>&tree.weights, stride, sizeof(double))
+    add_array(&layout, <void**>&tree.reach, stride, sizeof(double))
+    add_array(&layout, <void**>&tree.heads, width, sizeof(int32_t))
+    add_array(&layout, <void**>&tree.order, width, sizeof(int32_t))
+    add_array(&layout, <void**>&tree.place, width, sizeof(int32_t))
+    add_array(&layout, <void**>&tree.top, width, sizeof(int32_t))
+    add_array(&layout, <void**>&tree.number, width, sizeof(int32_t))
+    add_array(&layout, <void**>&tree.drawn, width, sizeof(int32_t))
+    add_array(&layout, <void**>&tree.first_below, width, sizeof(int32_t))
+    add_array(&layout, <void**>&tree.next_below, width, sizeof(int32_t))
+    return allocate(&layout, &tree.block, True)
 
 
 cdef void partial_free(PartialTree* tree) noexcept nogil:
@@ -129,7 +123,10 @@ cdef void complete_order(PartialTree* tree, Py_ssize_t n_ordered) noexcept nogil
 
 cdef void partial_restart(
         PartialTree* tree, Py_ssize_t n_fixed, Py_ssize_t n_ordered) noexcept nogil:
-    """Take the heads of the first `n_fixed` words in order as they stand. O(n d) for depth d."""
+    """Take the heads of the first `n_fixed` words in order as they stand. O(n d) for depth d.
+
+    After the first `n_ordered` the other words follow as in the sentence.
+    """
     cdef Py_ssize_t word, above
     complete_order(tree, n_ordered)
     tree.n_fixed = n_fixed
@@ -175,7 +172,7 @@ cdef void contract(
 
 
 cdef int contract_to_rest(PartialTree* tree, bint is_wide) noexcept nogil:
-    """Make `rest`, or its wide form, the problem that is left; returns a DecodeStatus."""
+    """Make `rest`, or its wide form, the problem that is left; returns a Status."""
     cdef TreeSum* rest = &tree.rest
     cdef int status
     rest.n = tree.n - tree.n_fixed
@@ -183,17 +180,17 @@ cdef int contract_to_rest(PartialTree* tree, bint is_wide) noexcept nogil:
     rest.beyond_float64 = is_wide
     if not is_wide:
         contract(tree, <const double*>tree.sum.weights, <double*>rest.weights)
-        return DECODE_OK
+        return Status.OK
     status = make_wide(rest)
-    if status == DECODE_OK and not tree.has_wide_weights:
+    if status == Status.OK and not tree.has_wide_weights:
         status = find_wide_weights(tree.square, tree.sum)
-    if status != DECODE_OK:
+    if status != Status.OK:
         return status
     tree.has_wide_weights = True
     rest.wide.n = rest.n
     rest.wide.single_root = rest.single_root
     contract(tree, <const ExtendedFloat*>tree.sum.wide.weights, <ExtendedFloat*>rest.wide.weights)
-    return DECODE_OK
+    return Status.OK
 
 
 # --- drawing the rest --------------------------------------------------------------------------
@@ -218,25 +215,25 @@ cdef Py_ssize_t draw_within(
 
 
 cdef int draw_components(PartialTree* tree, const RandomSource* random) noexcept nogil:
-    """Draw a tree of the components into `drawn`; returns a DecodeStatus."""
+    """Draw a tree of the components into `drawn`; returns a Status."""
     cdef TreeSum* rest = &tree.rest
     cdef int status = contract_to_rest(tree, False)
-    if status == DECODE_OK:
+    if status == Status.OK:
         status = eliminate_all(rest)
-    if status == DECODE_OK:
+    if status == Status.OK:
         status = ancestral_begin(&tree.ancestral, rest)
-    if status == DECODE_OK:
+    if status == Status.OK:
         status = ancestral_draw(&tree.ancestral, rest, 0, random, tree.drawn)
-    if status == DECODE_OK or status == DECODE_NO_MEMORY:
+    if status == Status.OK or status == Status.NO_MEMORY:
         return status
     status = contract_to_rest(tree, True)
-    if status == DECODE_OK:
+    if status == Status.OK:
         status = eliminate_all(rest.wide)
-    if status == DECODE_OK:
+    if status == Status.OK:
         status = ancestral_begin(&tree.ancestral, rest)
-    if status == DECODE_OK:
+    if status == Status.OK:
         status = ancestral_draw(&tree.ancestral, rest, 0, random, tree.drawn)
-    return DECODE_LOST_DIGITS if status == DECODE_UNSETTLED else status
+    return Status.LOST_DIGITS if status == Status.UNSETTLED else status
 
 
 cdef void order_from_root_down(PartialTree* tree) noexcept nogil:
@@ -269,11 +266,12 @@ cdef void order_from_root_down(PartialTree* tree) noexcept nogil:
 cdef int partial_draw_rest(PartialTree* tree, const RandomSource* random) noexcept nogil:
     """Draw all heads that are not fixed, and put their words in order from the root down.
 
-    O(m^3 + n m) for m of them. Returns DECODE_OK, DECODE_NO_MEMORY or DECODE_LOST_DIGITS.
+    They do not become fixed. O(m^3 + n m) for m of them. Returns Status.OK, Status.NO_MEMORY or
+    Status.LOST_DIGITS.
     """
     cdef Py_ssize_t i, word, head
     cdef int status = draw_components(tree, random)
-    if status != DECODE_OK:
+    if status != Status.OK:
         return status
     for i in range(1, tree.n - tree.n_fixed + 1):
         poll_row(i, 4 * tree.n)
@@ -290,7 +288,7 @@ cdef int partial_draw_rest(PartialTree* tree, const RandomSource* random) noexce
     order_from_root_down(tree)
     tree.others.is_current = tree.wide_others.is_current = False
     tree.beyond_float64 = tree.rest.beyond_float64
-    return DECODE_OK
+    return Status.OK
 
 
 # --- the distribution of one head --------------------------------------------------------------
@@ -308,17 +306,17 @@ cdef int eliminate_others(
         PartialTree* tree, bint is_wide, Elimination* others) noexcept nogil:
     """Eliminate all components but that of the next word, unless this has been done. O(m^3)."""
     cdef TreeSum* rest = tree.rest.wide if is_wide else &tree.rest
-    cdef int status = DECODE_OK
+    cdef int status = Status.OK
     if others.is_current:
-        return DECODE_OK
+        return Status.OK
     status = contract_to_rest(tree, is_wide)
-    if status == DECODE_OK:
+    if status == Status.OK:
         rest = tree.rest.wide if is_wide else &tree.rest
         status = eliminate_words(
             rest.weights, rest.pivots, rest.factors, 0, rest.sums, rest.root_pivots, rest.stride,
             rest.n, 2, rest.single_root, is_wide, &others.root_word)
         others.pivots = rest.pivots
-        others.is_current = status == DECODE_OK
+        others.is_current = status == Status.OK
     return status
 
 
@@ -348,36 +346,36 @@ cdef int partial_weights(PartialTree* tree, double* weights, double* total) noex
     """Fill weights[0..n] in proportion to the probabilities of the next word's heads.
 
     O(m^2) for m words without a head if the last word fixed was connected to ROOT, otherwise
-    O(m^3). Returns DECODE_OK, or DECODE_UNSETTLED where float64 does not suffice.
+    O(m^3). Returns Status.OK, or Status.UNSETTLED where float64 does not suffice.
     """
-    if tree.beyond_float64 or eliminate_others(tree, False, &tree.others) != DECODE_OK:
+    if tree.beyond_float64 or eliminate_others(tree, False, &tree.others) != Status.OK:
         tree.beyond_float64 = True
-        return DECODE_UNSETTLED
+        return Status.UNSETTLED
     total[0] = weigh_next(
         tree, &tree.others, <const double*>tree.sum.weights, tree.reach, weights)
-    return DECODE_OK if total[0] > LEAST_TOTAL else DECODE_UNSETTLED
+    return Status.OK if total[0] > LEAST_TOTAL else Status.UNSETTLED
 
 
 cdef int make_wide_rows(PartialTree* tree) noexcept nogil:
-    """Allocate two rows of wide numbers; returns DECODE_OK or DECODE_NO_MEMORY."""
+    """Allocate two rows of wide numbers; returns Status.OK or Status.NO_MEMORY."""
     if tree.wide_reach is NULL:
         tree.wide_reach = calloc(2 * (tree.max_words + 8), sizeof(ExtendedFloat))
-    return DECODE_NO_MEMORY if tree.wide_reach is NULL else DECODE_OK
+    return Status.NO_MEMORY if tree.wide_reach is NULL else Status.OK
 
 
 cdef int partial_log_weights(PartialTree* tree, double* logs) noexcept nogil:
     """Fill logs[0..n] with the logs of the same weights, of any magnitude, in wide numbers.
 
-    Returns DECODE_OK, DECODE_NO_MEMORY, DECODE_NO_TREE or DECODE_LOST_DIGITS.
+    Returns Status.OK, Status.NO_MEMORY, Status.NO_TREE or Status.LOST_DIGITS.
     """
     cdef ExtendedFloat* weights
     cdef ExtendedFloat total
     cdef double low
     cdef Py_ssize_t head
     cdef int status = make_wide_rows(tree)
-    if status == DECODE_OK:
+    if status == Status.OK:
         status = eliminate_others(tree, True, &tree.wide_others)
-    if status != DECODE_OK:
+    if status != Status.OK:
         return status
     weights = <ExtendedFloat*>tree.wide_reach + tree.max_words + 8
     total = weigh_next(
@@ -385,7 +383,7 @@ cdef int partial_log_weights(PartialTree* tree, double* logs) noexcept nogil:
         <ExtendedFloat*>tree.wide_reach, weights)
     for head in range(tree.n + 1):
         logs[head] = wide_log(weights[head], &low) + low
-    return DECODE_NO_TREE if is_zero(total) else DECODE_OK
+    return Status.NO_TREE if is_zero(total) else Status.OK
 
 
 cdef void shrink(

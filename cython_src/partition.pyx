@@ -1,55 +1,365 @@
 """Sums over all trees of a sentence, and their derivatives, the arc marginals, in O(n^3).
 
-The weight of all trees comes from eliminating the words (see `elimination`). Determinant and
-inverse of the Laplacian (Koo et al. 2007) give the same numbers, but with subtractions: where two
-words strongly prefer each other all digits are lost.
+The weight of all trees comes from eliminating the words, the last one first: the dependents of
+word k become dependents of k's heads, in proportion to their weights,
 
-Marginals are weights times the derivatives of the log of that sum, found by going through the
-elimination backwards. One difference of probabilities occurs there, so their absolute error is that
-of rounding.
+    A[j, i] += A[j, k] A[k, i] / S,    S = sum of A[k, i] over the heads i < k that remain,
+
+and the weight of all trees is the product of the S. With exactly one root, the root arcs take part
+like those from any head but are left out of S: they are the first-order term in a root weight that
+vanishes. Nothing is ever subtracted, so every number is accurate relative to itself (the argument
+of Grassmann, Taksar & Heyman 1985 for Markov chains).
+
+Weights are float64 numbers, with a word's highest score as their unit, or else numbers with a wide
+exponent. Float64 suffices unless words lose so much weight in elimination that what underflowed
+might have counted, which shows in the S.
+
+Determinant and inverse of the Laplacian (Koo et al. 2007) give the same numbers, but with
+subtractions: where two words strongly prefer each other all digits are lost. Marginals are weights
+times the derivatives of the log of the sum, found by going through the elimination backwards. One
+difference of probabilities occurs there, so their absolute error is that of rounding.
 """
-from libc.math cimport INFINITY, fabs, isfinite
+from libc.math cimport INFINITY, exp, fabs, frexp, isfinite
+from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
-from libc.string cimport memset
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
 
-from spacy_rootmind.kernel.decode cimport (
-    DECODE_LOST_DIGITS,
-    DECODE_NO_TREE,
-    DECODE_OK,
-    DECODE_UNSETTLED,
-)
-from spacy_rootmind.kernel.elimination cimport (
-    eliminate_all,
-    lower_root_score,
-    make_wide,
-    weigh_arcs,
-)
 from spacy_rootmind.kernel.interrupt cimport poll_pivot, poll_row
+from spacy_rootmind.kernel.room cimport Layout, add_array, allocate
+from spacy_rootmind.kernel.simd cimport weight_passes
+from spacy_rootmind.kernel.status cimport Status
 from weights cimport (
     ExtendedFloat,
     add,
     add_exactly,
     add_signed,
+    apply_pivots,
     divide,
+    divide_row,
     dot,
+    exp_row,
     is_zero,
+    larger,
     multiply,
     multiply_rows,
     pull_back,
     subtract_exactly,
+    sum_row,
     to_double,
     to_wide,
     weight_from,
     weight_t,
     wide_from,
     wide_log,
+    wide_log2_above,
     wide_multiply,
 )
 
+cdef enum:
+    # Words may lose this many binary digits of weight in total, of the 1022 of float64 below 1.
+    # The weight of all trees is at least 2^-loss of what it is with any one arc in its word's unit,
+    # so arcs that have underflowed have probabilities below n 2^(loss - 1021).
+    MAX_LOSS = 400
+
+# And this many in wide numbers, where scores below 1e15 are those that count as forbidden.
+cdef double MAX_WIDE_LOSS = 1e15
+# Root scores this far above the scores of a word's other heads are the unit for these, too.
+cdef double FAR_ABOVE = 1024
 # How far from 1 the sum of the probabilities of a word's heads may be.
 cdef double TOLERANCE = 1e-9
 # With scores times this, no difference of scores and no sum of n of them overflows.
 cdef double NO_OVERFLOW = 2.0**-64
+
+
+# --- workspace ---------------------------------------------------------------------------------
+
+cdef int tree_sum_init_as(TreeSum* ws, Py_ssize_t max_words, bint is_wide) noexcept nogil:
+    cdef size_t item = sizeof(ExtendedFloat) if is_wide else sizeof(double)
+    cdef size_t stride = (<size_t>max_words + 8) & ~<size_t>3
+    cdef size_t matrix = stride * (<size_t>max_words + 1)
+    cdef Layout layout
+    memset(ws, 0, sizeof(TreeSum))
+    ws.max_words = max_words
+    ws.stride = stride
+    ws.is_wide = is_wide
+    layout.n_arrays = layout.size = 0
+    add_array(&layout, &ws.weights, matrix, item)
+    add_array(&layout, &ws.pivots, matrix, item)
+    add_array(&layout, &ws.factors, matrix, item)
+    add_array(&layout, &ws.adjoints, matrix, item)
+    add_array(&layout, &ws.sums, stride, item)
+    add_array(&layout, &ws.root_pivots, stride, item)
+    add_array(&layout, &ws.scratch, 3 * stride, item)
+    add_array(&layout, <void**>&ws.highest, stride, sizeof(double))
+    # Zeros: vector passes read what nobody has written, to multiply it by zero.
+    return allocate(&layout, &ws.block, True)
+
+
+cdef int tree_sum_init(TreeSum* ws, Py_ssize_t max_words) noexcept nogil:
+    """Allocate for sentences of up to `max_words` words: 32 n^2 + O(n) bytes.
+
+    Three times as much once a sentence needs wide numbers. Returns Status.OK or Status.NO_MEMORY.
+    """
+    return tree_sum_init_as(ws, max_words, False)
+
+
+cdef void tree_sum_free(TreeSum* ws) noexcept nogil:
+    """Free all memory; harmless when called twice."""
+    if ws.wide is not NULL:
+        free(ws.wide.block)
+        free(ws.wide)
+    free(ws.block)
+    ws.wide = NULL
+    ws.block = NULL
+
+
+cdef int make_wide(TreeSum* ws) noexcept nogil:
+    """Allocate sums in wide numbers; returns Status.OK or Status.NO_MEMORY."""
+    if ws.wide is NULL:
+        ws.wide = <TreeSum*>malloc(sizeof(TreeSum))
+        if ws.wide is NULL:
+            return Status.NO_MEMORY
+        if tree_sum_init_as(ws.wide, ws.max_words, True) != Status.OK:
+            free(ws.wide)
+            ws.wide = NULL
+            return Status.NO_MEMORY
+    return Status.OK
+
+
+# --- weights of a sentence ---------------------------------------------------------------------
+
+cdef int find_highest(
+        const double* square, Py_ssize_t n, bint single_root, TreeSum* ws) noexcept nogil:
+    """Find the score that each word's scores are lowered by, and the sum of these.
+
+    With a single root it is the highest score of an arc from a word. Root scores, which are never
+    added to others, are lowered again, by the highest of these differences. But where a root
+    score is so far above that digits of the difference count, it is the root score. Only `highest`
+    of `ws` needs room. Returns a Status.
+    """
+    cdef Py_ssize_t dep
+    cdef int bad = 0
+    cdef bint no_head = False, has_root = False
+    cdef double highest, root, lowered, low, scale = 0
+    ws.scale.low = ws.scale.root_shift_low = 0
+    ws.scale.root_shift = -INFINITY if single_root else 0
+    for dep in range(1, n + 1):
+        root = square[dep * (n + 1)]
+        highest = weight_passes.max_of_row(
+            square + dep * (n + 1) + single_root, n + 1 - single_root, &bad)
+        if single_root:
+            bad |= not root < INFINITY
+            if root - highest > FAR_ABOVE or highest == -INFINITY:
+                highest = root
+            if root > -INFINITY:
+                has_root = True
+                lowered = subtract_exactly(root, highest, &low)
+                if lowered > ws.scale.root_shift or (
+                        lowered == ws.scale.root_shift and low > ws.scale.root_shift_low):
+                    ws.scale.root_shift = lowered
+                    ws.scale.root_shift_low = low
+        no_head |= highest == -INFINITY
+        ws.highest[dep] = highest
+        scale = add_exactly(scale, highest, &ws.scale.low)
+    if bad:
+        return Status.BAD_SCORE
+    if no_head:
+        return Status.NO_TREE
+    if ws.scale.root_shift == -INFINITY:
+        # All differences between root scores and others overflow, or there are no root scores.
+        return Status.LOST_DIGITS if has_root else Status.NO_TREE
+    ws.scale.high = add_exactly(scale, ws.scale.root_shift, &ws.scale.low)
+    ws.scale.low += ws.scale.root_shift_low
+    return Status.OK if isfinite(ws.scale.high) and isfinite(ws.scale.low) else Status.LOST_DIGITS
+
+
+cdef double lower_root_score(
+        const double* square, Py_ssize_t dep, const TreeSum* ws, double* low) noexcept nogil:
+    """The root score of a word as lowered, at most 0, as the sum of the result and `low`."""
+    cdef double rest
+    cdef double lowered = subtract_exactly(square[dep * (ws.n + 1)], ws.highest[dep], low)
+    if lowered == -INFINITY:
+        low[0] = 0
+        return lowered
+    lowered = subtract_exactly(lowered, ws.scale.root_shift, &rest)
+    low[0] += rest - ws.scale.root_shift_low
+    rest = 0
+    lowered = add_exactly(lowered, low[0], &rest)
+    low[0] = rest
+    return min(lowered, 0.0)
+
+
+cdef void weigh_root_arcs(
+        const double* square, const weight_t* of_type, TreeSum* ws) noexcept nogil:
+    """Fill column 0 for a single root: exp(score - highest - root_shift)."""
+    cdef Py_ssize_t n = ws.n
+    cdef Py_ssize_t dep
+    cdef double* lowered = <double*>ws.scratch
+    cdef weight_t* column = <weight_t*>ws.scratch + ws.stride
+    cdef weight_t* weights = <weight_t*>ws.weights
+    cdef double low = 0
+    cdef int dropped = 0
+    for dep in range(1, n + 1):
+        lowered[dep] = lower_root_score(square, dep, ws, &low)
+    exp_row(column, lowered + 1, 0, n, &dropped)
+    for dep in range(1, n + 1):
+        weights[dep * ws.stride] = column[dep - 1]
+        # Also where the difference overflows.
+        dropped |= is_zero(column[dep - 1]) and square[dep * (n + 1)] > -INFINITY
+        if not is_zero(column[dep - 1]):
+            lower_root_score(square, dep, ws, &low)
+            weights[dep * ws.stride] = multiply(column[dep - 1], weight_from(exp(low), of_type))
+    ws.dropped |= dropped
+
+
+cdef void weigh_as(const double* square, const weight_t* of_type, TreeSum* ws) noexcept nogil:
+    cdef Py_ssize_t n = ws.n
+    cdef Py_ssize_t dep
+    cdef int dropped = 0
+    cdef weight_t* weights = <weight_t*>ws.weights
+    for dep in range(1, n + 1):
+        poll_row(dep, 4 * n)
+        exp_row(
+            weights + dep * ws.stride + ws.single_root,
+            square + dep * (n + 1) + ws.single_root, ws.highest[dep], n + 1 - ws.single_root,
+            &dropped)
+    ws.dropped = dropped
+    if ws.single_root:
+        weigh_root_arcs(square, of_type, ws)
+
+
+cdef int weigh_arcs(
+        const double* square, Py_ssize_t n, bint single_root, TreeSum* ws) noexcept nogil:
+    """Fill the weights of all arcs: scores, lowered to at most 0, exponentiated. O(n^2).
+
+    Returns Status.OK, Status.BAD_SCORE, Status.NO_TREE or Status.LOST_DIGITS.
+    """
+    cdef int status
+    ws.n = n
+    ws.single_root = single_root
+    status = find_highest(square, n, single_root, ws)
+    if status != Status.OK:
+        return status
+    if ws.is_wide:
+        weigh_as(square, <const ExtendedFloat*>NULL, ws)
+    else:
+        weigh_as(square, <const double*>NULL, ws)
+    return Status.OK
+
+
+# --- elimination -------------------------------------------------------------------------------
+
+cdef inline double binary_loss(weight_t weight) noexcept nogil:
+    """How many binary digits a positive weight lies below 1; 0 if it is larger."""
+    cdef int exponent
+    cdef double above
+    if weight_t is double:
+        frexp(weight, &exponent)
+        above = exponent
+    else:
+        above = wide_log2_above(weight)
+    return -above if above < 0 else 0
+
+
+cdef void make_root_word(
+        weight_t* pivots, weight_t* root_pivots, Py_ssize_t stride, Py_ssize_t word, Py_ssize_t n
+) noexcept nogil:
+    """Let `word` be the dependent of ROOT, and take the place of ROOT for the words before it."""
+    cdef const weight_t* of_type = NULL
+    cdef Py_ssize_t k, head
+    for k in range(word + 1, n + 1):
+        root_pivots[k] = pivots[k * stride]
+        pivots[k * stride] = weight_from(0, of_type)
+    for head in range(stride):
+        pivots[word * stride + head] = weight_from(0, of_type)
+    pivots[word * stride] = weight_from(1, of_type)
+
+
+cdef int eliminate(
+        const weight_t* weights, weight_t* pivots, weight_t* factors, Py_ssize_t factors_stride,
+        weight_t* sums, weight_t* root_pivots, Py_ssize_t stride, Py_ssize_t n, Py_ssize_t first,
+        bint single_root, Py_ssize_t* root_word) noexcept nogil:
+    cdef const weight_t* of_type = NULL
+    cdef weight_t* row
+    cdef weight_t* pivot
+    cdef weight_t total, whole
+    cdef Py_ssize_t word, head
+    cdef double loss = 0
+    # Whether ROOT counts among the heads that remain.
+    cdef bint has_root = not single_root
+    root_word[0] = 0
+    for word in range(n, first - 1, -1):
+        row = factors + word * factors_stride
+        pivot = pivots + word * stride
+        memcpy(row, weights + word * stride, (n + 1) * sizeof(weight_t))
+        if root_word[0] > 0:
+            row[0] = weight_from(0, of_type)
+        poll_pivot(n - word)
+        apply_pivots(row, pivots, stride, n, word + 1)
+        total = sum_row(row + (not has_root), word - (not has_root))
+        whole = sum_row(weights + word * stride + single_root, n + 1 - single_root)
+        if is_zero(total):
+            # No word is left that could be its head, so its head is ROOT.
+            total = row[0]
+            if has_root or is_zero(total):
+                return Status.NO_TREE
+            has_root = True
+            root_word[0] = word
+            make_root_word(pivots, root_pivots, stride, word, n)
+            loss += binary_loss(total)
+        else:
+            # The row may have begun with more than 1, up to n, which is then lost as well.
+            loss += binary_loss(divide(total, larger(whole, weight_from(1, of_type))))
+            divide_row(pivot, row, total, word)
+            for head in range(word, min(word + 4, stride)):
+                pivot[head] = weight_from(0, of_type)
+        sums[word] = total
+    if weight_t is double:
+        return Status.OK if loss <= MAX_LOSS else Status.UNSETTLED
+    else:
+        return Status.OK if loss <= MAX_WIDE_LOSS else Status.LOST_DIGITS
+
+
+cdef int eliminate_words(
+        const void* weights, void* pivots, void* factors, Py_ssize_t factors_stride, void* sums,
+        void* root_pivots, Py_ssize_t stride, Py_ssize_t n, Py_ssize_t first, bint single_root,
+        bint is_wide, Py_ssize_t* root_word) noexcept nogil:
+    """Eliminate words n, n - 1, ..., first of n words; n^3 / 3 multiplications for all.
+
+    With `factors_stride` 0, `factors` is one row of scratch. With a single root, a word without any
+    other word left as its head must be the dependent of ROOT: it becomes `root_word` (0 if there is
+    none), and takes the place of ROOT for the words that remain. Word 1 always is one, if none was
+    before. Returns Status.OK, Status.NO_TREE, Status.LOST_DIGITS, or Status.UNSETTLED where float64
+    does not suffice, which may also be the case where it finds no tree.
+    """
+    if is_wide:
+        return eliminate(
+            <const ExtendedFloat*>weights, <ExtendedFloat*>pivots, <ExtendedFloat*>factors,
+            factors_stride, <ExtendedFloat*>sums, <ExtendedFloat*>root_pivots, stride, n, first,
+            single_root, root_word)
+    return eliminate(
+        <const double*>weights, <double*>pivots, <double*>factors, factors_stride, <double*>sums,
+        <double*>root_pivots, stride, n, first, single_root, root_word)
+
+
+cdef int eliminate_all(TreeSum* ws) noexcept nogil:
+    """Eliminate all words, whatever their weights are; see `eliminate_words`."""
+    return eliminate_words(
+        ws.weights, ws.pivots, ws.factors, ws.stride, ws.sums, ws.root_pivots, ws.stride, ws.n, 1,
+        ws.single_root, ws.is_wide, &ws.root_word)
+
+
+cdef int find_wide_weights(const double* square, TreeSum* ws) noexcept nogil:
+    """Fill `ws.wide.weights` for the sentence last summed over as well. O(n^2).
+
+    Returns Status.OK or Status.NO_MEMORY.
+    """
+    cdef int status
+    if ws.beyond_float64:
+        return Status.OK
+    status = make_wide(ws)
+    return weigh_arcs(square, ws.n, ws.single_root, ws.wide) if status == Status.OK else status
 
 
 # --- log partition -----------------------------------------------------------------------------
@@ -66,20 +376,20 @@ cdef double log_product(const weight_t* sums, Py_ssize_t n, double* low) noexcep
 cdef int sum_trees_as_is(
         const double* square, Py_ssize_t n, bint single_root, TreeSum* ws) noexcept nogil:
     cdef int status = weigh_arcs(square, n, single_root, ws)
-    if status == DECODE_OK:
+    if status == Status.OK:
         status = eliminate_all(ws)
     else:
         return status
-    if status == DECODE_NO_TREE:
+    if status == Status.NO_TREE:
         # Weights that underflowed may have been the weights of all trees.
         if not ws.is_wide:
-            return DECODE_UNSETTLED
+            return Status.UNSETTLED
         if ws.dropped:
-            return DECODE_LOST_DIGITS
-    if status == DECODE_OK:
-        ws.log_mass = (
-            log_product(<const ExtendedFloat*>ws.sums, n, &ws.log_mass_low) if ws.is_wide
-            else log_product(<const double*>ws.sums, n, &ws.log_mass_low))
+            return Status.LOST_DIGITS
+    if status == Status.OK:
+        ws.scale.log_mass = (
+            log_product(<const ExtendedFloat*>ws.sums, n, &ws.scale.log_mass_low) if ws.is_wide
+            else log_product(<const double*>ws.sums, n, &ws.scale.log_mass_low))
     return status
 
 
@@ -87,16 +397,16 @@ cdef int sum_trees(
         const double* square, Py_ssize_t n, bint single_root, TreeSum* ws) noexcept nogil:
     """Sum the weights of all trees of a sentence. O(n^3) time.
 
-    Returns DECODE_OK, DECODE_BAD_SCORE, DECODE_NO_TREE, DECODE_NO_MEMORY, or DECODE_LOST_DIGITS
+    Returns Status.OK, Status.BAD_SCORE, Status.NO_TREE, Status.NO_MEMORY, or Status.LOST_DIGITS
     where sums of scores overflow, or trees need arcs too far below the others.
     """
     cdef int status
     if n == 0:
         ws.n = 0
         ws.beyond_float64 = False
-        return DECODE_OK
+        return Status.OK
     status = sum_trees_as_is(square, n, single_root, ws)
-    ws.beyond_float64 = status == DECODE_UNSETTLED
+    ws.beyond_float64 = status == Status.UNSETTLED
     return sum_trees_wide(square, ws) if ws.beyond_float64 else status
 
 
@@ -104,11 +414,11 @@ cdef int sum_trees_wide(const double* square, TreeSum* ws) noexcept nogil:
     """Sum again over the trees of the same sentence, in wide numbers; as `sum_trees`."""
     cdef int status = make_wide(ws)
     ws.beyond_float64 = True
-    if status != DECODE_OK:
+    if status != Status.OK:
         return status
     status = sum_trees_as_is(square, ws.n, ws.single_root, ws.wide)
-    ws.log_mass = ws.wide.log_mass
-    ws.log_mass_low = ws.wide.log_mass_low
+    ws.scale.log_mass = ws.wide.scale.log_mass
+    ws.scale.log_mass_low = ws.wide.scale.log_mass_low
     return status
 
 
@@ -117,8 +427,8 @@ cdef double log_partition(const TreeSum* ws) noexcept nogil:
     cdef double low, total
     if ws.n == 0:
         return 0.0
-    low = ws.scale_low + ws.log_mass_low
-    total = add_exactly(ws.scale_high, ws.log_mass, &low)
+    low = ws.scale.low + ws.scale.log_mass_low
+    total = add_exactly(ws.scale.high, ws.scale.log_mass, &low)
     return total + low
 
 
@@ -134,16 +444,16 @@ cdef inline double scaled_log_probability(
             scale * square[dep * (ws.n + 1) + heads[dep]], scale * ws.highest[dep], &rest)
         total = add_exactly(total, difference, &low)
         low += rest
-    total = add_exactly(total, -scale * ws.root_shift, &low)
-    low -= scale * ws.root_shift_low
-    total = add_exactly(total, -scale * ws.log_mass, &low)
-    low -= scale * ws.log_mass_low
+    total = add_exactly(total, -scale * ws.scale.root_shift, &low)
+    low -= scale * ws.scale.root_shift_low
+    total = add_exactly(total, -scale * ws.scale.log_mass, &low)
+    low -= scale * ws.scale.log_mass_low
     return total + low
 
 
 cdef double log_probability(
         const double* square, const int32_t* heads, const TreeSum* ws) noexcept nogil:
-    """The log probability of a tree; see the declaration."""
+    """The log probability of a tree summed over; -inf if it is too low for float64."""
     cdef double found
     if ws.n == 0:
         return 0.0
@@ -228,21 +538,21 @@ cdef int arc_marginals(
         const double* square, double* marginals, Py_ssize_t width, TreeSum* ws) noexcept nogil:
     """Fill marginals[dep * width + head] for the words of the sentence last summed over.
 
-    Returns DECODE_OK, DECODE_NO_MEMORY or DECODE_LOST_DIGITS. Overwrites what `sum_trees` left:
+    Returns Status.OK, Status.NO_MEMORY or Status.LOST_DIGITS. Overwrites what `sum_trees` left:
     call it once per sum.
     """
     cdef int status
     if ws.n == 0:
-        return DECODE_OK
+        return Status.OK
     if not ws.beyond_float64:
         if arc_marginals_as_is(marginals, width, ws):
-            return DECODE_OK
+            return Status.OK
         # Derivatives overflowed, and must not be multiplied by the zeros of a later sentence.
         memset(ws.adjoints, 0, (ws.max_words + 1) * ws.stride * sizeof(double))
         status = sum_trees_wide(square, ws)
-        if status != DECODE_OK:
+        if status != Status.OK:
             return status
-    return DECODE_OK if arc_marginals_as_is(marginals, width, ws.wide) else DECODE_LOST_DIGITS
+    return Status.OK if arc_marginals_as_is(marginals, width, ws.wide) else Status.LOST_DIGITS
 
 
 cdef inline double lower_score(
@@ -252,7 +562,7 @@ cdef inline double lower_score(
     cdef double rest
     if scale == 1 and head == 0 and ws.single_root:
         return lower_root_score(square, dep, ws, &rest)
-    rest = ws.root_shift if head == 0 else 0
+    rest = ws.scale.root_shift if head == 0 else 0
     return (
         scale * square[dep * (ws.n + 1) + head] - scale * ws.highest[dep] - scale * rest)
 
@@ -262,7 +572,7 @@ cdef inline double scaled_cross_entropy(
         double scale, double* low) noexcept nogil:
     """`cross_entropy` times a power of two."""
     cdef Py_ssize_t dep, head
-    cdef double entropy = scale * ws.log_mass, rests = scale * ws.log_mass_low, marginal
+    cdef double entropy = scale * ws.scale.log_mass, rests = scale * ws.scale.log_mass_low, marginal
     for dep in range(1, ws.n + 1):
         poll_row(dep, 4 * ws.n)
         for head in range(ws.n + 1):
@@ -277,9 +587,11 @@ cdef inline double scaled_cross_entropy(
 cdef double cross_entropy(
         const double* square, const double* marginals, Py_ssize_t width, const TreeSum* ws,
         double* low) noexcept nogil:
-    """The mean of minus the log probability of trees with these marginals; see the declaration.
+    """The cross entropy of a distribution with these marginals to that of the sum. O(n^2).
 
-    Scores are taken as lowered, which cancels where a word, or ROOT, prefers one arc by far.
+    It is the sum of the result and `low`; inf if it is beyond float64. Arcs that `square` forbids
+    are left out. Scores are taken as lowered, which cancels where a word, or ROOT, prefers one arc
+    by far.
     """
     cdef double entropy
     low[0] = 0
@@ -314,19 +626,20 @@ cdef inline double scaled_log_ratio(
             scale * part.highest[dep], scale * whole.highest[dep], &rest)
         total = add_exactly(total, difference, &low)
         low += rest
-    total = add_exactly(total, scale * part.root_shift, &low)
-    total = add_exactly(total, -scale * whole.root_shift, &low)
-    low += scale * part.root_shift_low - scale * whole.root_shift_low
-    total = add_exactly(total, scale * part.log_mass, &low)
-    total = add_exactly(total, -scale * whole.log_mass, &low)
-    low += scale * part.log_mass_low - scale * whole.log_mass_low
+    total = add_exactly(total, scale * part.scale.root_shift, &low)
+    total = add_exactly(total, -scale * whole.scale.root_shift, &low)
+    low += scale * part.scale.root_shift_low - scale * whole.scale.root_shift_low
+    total = add_exactly(total, scale * part.scale.log_mass, &low)
+    total = add_exactly(total, -scale * whole.scale.log_mass, &low)
+    low += scale * part.scale.log_mass_low - scale * whole.scale.log_mass_low
     return total + low
 
 
 cdef double log_ratio(const TreeSum* part, const TreeSum* whole) noexcept nogil:
-    """The log of the share that one sum's trees have among another's; see the declaration.
+    """The log of the share that one sum's trees have among another's; -inf if beyond float64. O(n).
 
-    The scores' units in both sums are subtracted word by word, so that no digits are lost.
+    Both are over trees of the same scores. The scores' units in both sums are subtracted word by
+    word, so that no digits are lost.
     """
     cdef double found
     if part.n == 0:
@@ -378,17 +691,17 @@ cdef bint root_shares_as(
 
 
 cdef int root_shares(const double* square, double* shares, TreeSum* ws) noexcept nogil:
-    """Fill shares[1..n] with the probability of each word to be the root token. O(n^2).
+    """Fill shares[1..n] with the probability of each word to be the only root token. O(n^2).
 
-    Returns DECODE_OK, DECODE_NO_MEMORY or DECODE_LOST_DIGITS.
+    Returns Status.OK, Status.NO_MEMORY or Status.LOST_DIGITS.
     """
     cdef int status
     if not ws.beyond_float64:
         if root_shares_as(<const double*>NULL, shares, ws):
-            return DECODE_OK
+            return Status.OK
         status = sum_trees_wide(square, ws)
-        if status != DECODE_OK:
+        if status != Status.OK:
             return status
     return (
-        DECODE_OK if root_shares_as(<const ExtendedFloat*>NULL, shares, ws.wide)
-        else DECODE_LOST_DIGITS)
+        Status.OK if root_shares_as(<const ExtendedFloat*>NULL, shares, ws.wide)
+        else Status.LOST_DIGITS)

@@ -10,7 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Passes over some rows become passes over all rows where these are fixed: for short sentences. */
+#include "processor.h"
+
 #if defined(_MSC_VER)
 #define RESTRICT __restrict
 #define INLINED __forceinline
@@ -19,19 +20,30 @@
 #define INLINED inline __attribute__((always_inline))
 #endif
 
-/* What scan_rows finds; see decode_simd.h. */
+/* A table of what PASSES(portable) and PASSES(avx2) list, and a function that fills it with the
+ * former or, if the processor has AVX2, with the latter; it returns whether it did that. */
+#ifdef HAS_AVX2_PASSES
+#define BEST_OF(PASSES) PASSES(avx2)
+#else
+#define BEST_OF(PASSES) PASSES(portable)
+#define has_avx2_and_fma() 0
+#endif
+#define DEFINE_TABLE(TYPE, NAME, PASSES)                                                         \
+    static TYPE NAME;                                                                            \
+    static int choose_##NAME(int simd)                                                           \
+    {                                                                                            \
+        static const TYPE tables[] = {PASSES(portable), BEST_OF(PASSES)};                        \
+        const int best = simd && has_avx2_and_fma();                                             \
+        NAME = tables[best];                                                                     \
+        return best;                                                                             \
+    }
+
+/* What a scan finds; see decode_simd.h. */
 enum { SCAN_OK, SCAN_BAD_SCORE, SCAN_NO_HEAD };
 
 typedef struct {
-    int (*scan_sentence_f32)(
-        const float *, ptrdiff_t, ptrdiff_t, double *, int32_t *, int32_t *);
-    int (*scan_sentence_f64)(
-        const double *, ptrdiff_t, ptrdiff_t, double *, int32_t *, int32_t *);
-    int (*scan_rows_f32)(
-        const float *, ptrdiff_t, ptrdiff_t, ptrdiff_t, ptrdiff_t, double *, int32_t *, int32_t *);
-    int (*scan_rows_f64)(
-        const double *, ptrdiff_t, ptrdiff_t, ptrdiff_t, ptrdiff_t, double *, int32_t *,
-        int32_t *);
+    int (*scan_f32)(const float *, ptrdiff_t, ptrdiff_t, double *, int32_t *, int32_t *);
+    int (*scan_f64)(const double *, ptrdiff_t, ptrdiff_t, double *, int32_t *, int32_t *);
     int32_t (*scan_row)(const double *, ptrdiff_t, double *);
     void (*lower_f32)(double *, const float *, double, ptrdiff_t);
     void (*lower_f64)(double *, const double *, double, ptrdiff_t);

@@ -6,7 +6,7 @@ Arguments are checked in spacy_rootmind.trees.distribution and trusted here.
 """
 from libc.math cimport INFINITY, isfinite
 from libc.stdint cimport int32_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from spacy_rootmind.kernel.batch cimport (
     Batch,
@@ -18,13 +18,6 @@ from spacy_rootmind.kernel.batch cimport (
     run_batch,
     score_of_arc,
 )
-from spacy_rootmind.kernel.decode cimport (
-    DECODE_BAD_SCORE,
-    DECODE_LOST_DIGITS,
-    DECODE_NO_TREE,
-    DECODE_OK,
-)
-from spacy_rootmind.kernel.elimination cimport TreeSum, tree_sum_free, tree_sum_init
 from spacy_rootmind.kernel.inside_outside cimport (
     SpanSums,
     describe_sum,
@@ -35,6 +28,8 @@ from spacy_rootmind.kernel.inside_outside cimport (
 )
 from spacy_rootmind.kernel.interrupt cimport poll_row
 from spacy_rootmind.kernel.partition cimport (
+    SumScale,
+    TreeSum,
     arc_marginals,
     cross_entropy,
     log_partition,
@@ -42,21 +37,19 @@ from spacy_rootmind.kernel.partition cimport (
     log_ratio,
     sum_trees,
     tree_entropy,
+    tree_sum_free,
+    tree_sum_init,
 )
+from spacy_rootmind.kernel.status cimport Status
 from weights cimport add_exactly
 
 cdef enum:
-    # A summary holds log Z, the entropy where it was asked for, these numbers of a TreeSum, and its
+    # A summary holds log Z, the entropy where it was asked for, the scale of a TreeSum, and its
     # `highest` of words 0..N.
-    AT_LOG_Z
-    AT_ENTROPY
-    SCALE_HIGH
-    SCALE_LOW
-    ROOT_SHIFT
-    ROOT_SHIFT_LOW
-    LOG_MASS
-    LOG_MASS_LOW
-    N_CONSTANTS
+    AT_LOG_Z = 0
+    AT_ENTROPY = 1
+    AT_SCALE = 2
+    N_CONSTANTS = 8
 
 LOG_Z = AT_LOG_Z
 ENTROPY = AT_ENTROPY
@@ -69,12 +62,7 @@ cdef void write_summary(const TreeSum* sum, double* summary) noexcept nogil:
     """Keep log Z, and what `read_summary` needs. O(n)."""
     cdef Py_ssize_t dep
     summary[AT_LOG_Z] = log_partition(sum)
-    summary[SCALE_HIGH] = sum.scale_high
-    summary[SCALE_LOW] = sum.scale_low
-    summary[ROOT_SHIFT] = sum.root_shift
-    summary[ROOT_SHIFT_LOW] = sum.root_shift_low
-    summary[LOG_MASS] = sum.log_mass
-    summary[LOG_MASS_LOW] = sum.log_mass_low
+    memcpy(summary + AT_SCALE, &sum.scale, sizeof(SumScale))
     for dep in range(1, sum.n + 1):
         summary[N_CONSTANTS + dep] = sum.highest[dep]
 
@@ -85,12 +73,7 @@ cdef void read_summary(
     memset(sum, 0, sizeof(TreeSum))
     sum.n = n
     sum.single_root = single_root
-    sum.scale_high = summary[SCALE_HIGH]
-    sum.scale_low = summary[SCALE_LOW]
-    sum.root_shift = summary[ROOT_SHIFT]
-    sum.root_shift_low = summary[ROOT_SHIFT_LOW]
-    sum.log_mass = summary[LOG_MASS]
-    sum.log_mass_low = summary[LOG_MASS_LOW]
+    memcpy(&sum.scale, summary + AT_SCALE, sizeof(SumScale))
     sum.highest = summary + N_CONSTANTS
 
 
@@ -125,41 +108,41 @@ cdef void clear_outside(double* marginals, Py_ssize_t n, Py_ssize_t width) noexc
 
 
 cdef int sum_scores(SumState* worker, Py_ssize_t n) noexcept nogil:
-    """Sum over the trees of the scores at hand; returns a DecodeStatus."""
+    """Sum over the trees of the scores at hand; returns a Status."""
     cdef int status
     if not worker.projective:
         return sum_trees(worker.square, n, worker.task.single_root, &worker.sum)
     status = sum_projective(worker.square, n, worker.task.single_root, &worker.spans)
-    if status == DECODE_OK:
+    if status == Status.OK:
         describe_sum(&worker.spans, &worker.sum)
     return status
 
 
 cdef int find_marginals(SumState* worker, double* marginals) noexcept nogil:
-    """Fill the marginals of the trees last summed over; returns a DecodeStatus."""
+    """Fill the marginals of the trees last summed over; returns a Status."""
     if not worker.projective:
         return arc_marginals(worker.square, marginals, worker.task.width, &worker.sum)
     projective_marginals(marginals, worker.task.width, &worker.spans)
-    return DECODE_OK
+    return Status.OK
 
 
 cdef int sum_sentence(void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
-    """Sum over the trees of one sentence; returns a DecodeStatus."""
+    """Sum over the trees of one sentence; returns a Status."""
     cdef SumState* worker = <SumState*>state
     cdef const SumTask* task = worker.task
     cdef Py_ssize_t width = task.width
     cdef Py_ssize_t n = batch.lengths[sentence]
     cdef double* summary = task.summaries + sentence * (N_CONSTANTS + width)
     cdef double* marginals
-    cdef int status = DECODE_OK
+    cdef int status = Status.OK
     if not (task.resume and worker.holds_sum):
         gather(batch, sentence, worker.square)
         status = sum_scores(worker, n)
-        worker.holds_sum = status == DECODE_OK
-    if status == DECODE_NO_TREE and task.allow_no_tree:
+        worker.holds_sum = status == Status.OK
+    if status == Status.NO_TREE and task.allow_no_tree:
         summary[AT_LOG_Z] = -INFINITY
-        return DECODE_OK
-    if status != DECODE_OK:
+        return Status.OK
+    if status != Status.OK:
         return status
     write_summary(&worker.sum, summary)
     if task.marginals is not NULL:
@@ -194,23 +177,21 @@ cdef class Summation(Worker):
 
 
 def sum_batch(
-        object scores, object allowed, object lengths, bint single_root, list summations,
+        ScoreBuffer buffer not None, bint single_root, list summations not None,
         double[:, ::1] summaries not None, double[:, :, ::1] marginals=None,
         bint with_entropy=False, bint resume=False, bint allow_no_tree=False):
-    """Sum over the trees of all sentences, with one thread per summation.
+    """Sum over the trees of all sentences, with one thread per summation; returns as `run_batch`.
 
-    `scores`, `allowed` and `lengths` are as for ScoreBuffer. Fills `summaries`, of shape
-    (B, CONSTANTS + N + 1), with log Z in column LOG_Z; `marginals` if given; and with these, column
-    ENTROPY if `with_entropy`. With `resume`, a summation that has made the
-    sum of its last sentence, and not its marginals, goes on from there: that must be this sentence.
-    With `allow_no_tree`, log Z of a sentence without trees is -inf, and nothing else is filled.
-    Returns (status, sentence) of the first sentence that fails, or (OK, any).
+    Fills `summaries`, of shape (B, CONSTANTS + N + 1), with log Z in column LOG_Z; `marginals` if
+    given; and with these, column ENTROPY if `with_entropy`. With `resume`, a summation that has
+    made the sum of its last sentence, and not its marginals, goes on from there: that must be this
+    sentence. With `allow_no_tree`, log Z of a sentence without trees is -inf, and nothing else is
+    filled.
     """
-    cdef ScoreBuffer buffer = ScoreBuffer(scores, allowed, lengths)
     cdef Summation summation
     cdef SumTask task
     if buffer.c.n_sentences == 0:
-        return DECODE_OK, 0
+        return Status.OK, 0
     task.single_root = single_root
     task.allow_no_tree = allow_no_tree
     task.resume = resume
@@ -246,21 +227,21 @@ cdef int find_log_prob(
         double* square, double* found) noexcept nogil:
     """Find the log probability of a tree; -inf if heads[0] says it is none, or an arc is forbidden.
 
-    DECODE_LOST_DIGITS if it is a tree of so low a probability that its log is beyond float64. Only
+    Status.LOST_DIGITS if it is a tree of so low a probability that its log is beyond float64. Only
     the tree's arcs of `square` are used.
     """
     cdef Py_ssize_t dep
     cdef double score
     found[0] = -INFINITY
     if heads[0] != -1:
-        return DECODE_OK
+        return Status.OK
     for dep in range(1, sum.n + 1):
         score = score_of_arc(batch, sentence, dep, heads[dep])
         if score == -INFINITY:
-            return DECODE_OK
+            return Status.OK
         square[dep * (sum.n + 1) + heads[dep]] = score
     found[0] = log_probability(square, heads, sum)
-    return DECODE_OK if isfinite(found[0]) else DECODE_LOST_DIGITS
+    return Status.OK if isfinite(found[0]) else Status.LOST_DIGITS
 
 
 cdef int find_log_probs(void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
@@ -268,7 +249,7 @@ cdef int find_log_probs(void* state, const Batch* batch, Py_ssize_t sentence) no
     cdef const QueryTask* task = worker.task
     cdef Py_ssize_t tree
     cdef TreeSum sum
-    cdef int status = DECODE_OK
+    cdef int status = Status.OK
     read_summary(
         task.summaries + sentence * (N_CONSTANTS + task.width), batch.lengths[sentence],
         task.single_root, &sum)
@@ -276,7 +257,7 @@ cdef int find_log_probs(void* state, const Batch* batch, Py_ssize_t sentence) no
         poll_row(tree, 4 * task.width)
         status = find_log_prob(
             batch, sentence, task.heads + tree * task.width, &sum, worker.square, &task.out[tree])
-        if status != DECODE_OK:
+        if status != Status.OK:
             break
     return status
 
@@ -292,11 +273,11 @@ cdef int find_cross_entropy(void* state, const Batch* batch, Py_ssize_t sentence
     task.out[2 * sentence] = cross_entropy(
         worker.square, task.marginals + sentence * task.width * task.width, task.width, &sum,
         &task.out[2 * sentence + 1])
-    return DECODE_OK
+    return Status.OK
 
 
 cdef int find_expectation(void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
-    """DECODE_BAD_SCORE for a value that is not finite, DECODE_LOST_DIGITS if sums overflow."""
+    """Status.BAD_SCORE for a value that is not finite, Status.LOST_DIGITS if sums overflow."""
     cdef QueryState* worker = <QueryState*>state
     cdef const QueryTask* task = worker.task
     cdef const double* marginals = task.marginals + sentence * task.width * task.width
@@ -311,10 +292,10 @@ cdef int find_expectation(void* state, const Batch* batch, Py_ssize_t sentence) 
             if marginal > 0:
                 value = worker.square[dep * (n + 1) + head]
                 if not isfinite(value):
-                    return DECODE_BAD_SCORE
+                    return Status.BAD_SCORE
                 total = add_exactly(total, marginal * value, &low)
     task.out[sentence] = total + low
-    return DECODE_OK if isfinite(task.out[sentence]) else DECODE_LOST_DIGITS
+    return Status.OK if isfinite(task.out[sentence]) else Status.LOST_DIGITS
 
 
 cdef class Query(Worker):
@@ -336,28 +317,28 @@ cdef tuple ask(ScoreBuffer buffer, QueryTask* task, SentenceFunction handle, lis
 
 
 def log_prob_batch(
-        object scores, object allowed, object lengths, bint single_root, list queries,
+        ScoreBuffer buffer not None, bint single_root, list queries not None,
         double[:, ::1] summaries not None, const int32_t[:, :, ::1] heads not None,
         double[:, ::1] out not None):
     """Find the log probabilities of trees, heads[sentence, tree], from `summaries`.
 
-    If heads form no tree of the wanted kind, heads[sentence, tree, 0] is not -1. Returns
-    (status, sentence) of the first sentence that fails, or (OK, any).
+    If heads form no tree of the wanted kind, heads[sentence, tree, 0] is not -1. Returns as
+    `run_batch`.
     """
     cdef QueryTask task
     if out.shape[0] == 0 or out.shape[1] == 0:
-        return DECODE_OK, 0
+        return Status.OK, 0
     task.single_root = single_root
     task.width = heads.shape[2]
     task.summaries = &summaries[0, 0]
     task.heads = &heads[0, 0, 0]
     task.n_trees = heads.shape[1]
     task.out = &out[0, 0]
-    return ask(ScoreBuffer(scores, allowed, lengths), &task, find_log_probs, queries)
+    return ask(buffer, &task, find_log_probs, queries)
 
 
 def cross_entropy_batch(
-        object scores, object allowed, object lengths, bint single_root, list queries,
+        ScoreBuffer buffer not None, bint single_root, list queries not None,
         double[:, ::1] summaries not None, const double[:, :, ::1] marginals not None,
         double[:, ::1] out not None):
     """Find the cross entropies of distributions with these marginals to that of the scores.
@@ -372,24 +353,23 @@ def cross_entropy_batch(
         task.summaries = &summaries[0, 0]
         task.marginals = &marginals[0, 0, 0]
         task.out = &out[0, 0]
-        ask(ScoreBuffer(scores, allowed, lengths), &task, find_cross_entropy, queries)
+        ask(buffer, &task, find_cross_entropy, queries)
 
 
 def expectation_batch(
-        object values, object lengths, list queries, const double[:, :, ::1] marginals not None,
-        double[::1] out not None):
-    """Find the expected sum of values over the arcs of a tree.
+        ScoreBuffer values not None, list queries not None,
+        const double[:, :, ::1] marginals not None, double[::1] out not None):
+    """Find the expected sum of values over the arcs of a tree, of those that are possible.
 
-    `values` are as the scores of a ScoreBuffer; only arcs of positive probability count.
-    Returns (status, sentence) of the first sentence that fails, or (OK, any).
+    Returns as `run_batch`.
     """
     cdef QueryTask task
     if out.shape[0] == 0:
-        return DECODE_OK, 0
+        return Status.OK, 0
     task.width = marginals.shape[2]
     task.marginals = &marginals[0, 0, 0]
     task.out = &out[0]
-    return ask(ScoreBuffer(values, None, lengths), &task, find_expectation, queries)
+    return ask(values, &task, find_expectation, queries)
 
 
 def log_ratio_batch(

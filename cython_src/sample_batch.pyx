@@ -15,7 +15,7 @@ Arguments of the Python boundary are checked in spacy_rootmind.trees.sampling an
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from spacy_rootmind.kernel.ancestral cimport (
     ancestral_begin,
@@ -23,21 +23,7 @@ from spacy_rootmind.kernel.ancestral cimport (
     ancestral_free,
     ancestral_init,
 )
-from spacy_rootmind.kernel.batch cimport (
-    Batch,
-    ScoreBuffer,
-    Worker,
-    check_memory,
-    gather,
-    run_batch,
-)
-from spacy_rootmind.kernel.decode cimport (
-    DECODE_LOST_DIGITS,
-    DECODE_NO_MEMORY,
-    DECODE_OK,
-    DECODE_UNSETTLED,
-)
-from spacy_rootmind.kernel.elimination cimport TreeSum, tree_sum_free, tree_sum_init, weigh_arcs
+from spacy_rootmind.kernel.batch cimport Batch, ScoreBuffer, Worker, check_memory, gather, run_batch
 from spacy_rootmind.kernel.inside_outside cimport (
     describe_sum,
     draw_projective,
@@ -47,8 +33,16 @@ from spacy_rootmind.kernel.inside_outside cimport (
 )
 from spacy_rootmind.kernel.interrupt cimport poll_row
 from spacy_rootmind.kernel.papers cimport draw_by_inverse, invert_laplacian
-from spacy_rootmind.kernel.partial_tree cimport partial_begin, partial_free, partial_init
-from spacy_rootmind.kernel.partition cimport log_probability, root_shares, sum_trees, sum_trees_wide
+from spacy_rootmind.kernel.partition cimport (
+    TreeSum,
+    log_probability,
+    root_shares,
+    sum_trees,
+    sum_trees_wide,
+    tree_sum_free,
+    tree_sum_init,
+    weigh_arcs,
+)
 from spacy_rootmind.kernel.random cimport (
     RandomSource,
     Stream,
@@ -56,6 +50,7 @@ from spacy_rootmind.kernel.random cimport (
     stream_begin,
     stream_double,
 )
+from spacy_rootmind.kernel.status cimport Status
 from spacy_rootmind.kernel.wilson cimport prepare_walk, walk_free, walk_init, walk_tree
 from spacy_rootmind.kernel.without_replacement cimport (
     projective_trie_begin,
@@ -64,6 +59,7 @@ from spacy_rootmind.kernel.without_replacement cimport (
     trie_begin,
     trie_draw,
     trie_free,
+    trie_init,
     trie_log_remaining,
 )
 
@@ -73,7 +69,7 @@ from spacy_rootmind.kernel.without_replacement cimport (
 cdef int sampler_init(
         SamplerWorkspace* sampler, int kind, Py_ssize_t max_words, bint single_root,
         int64_t max_steps) noexcept nogil:
-    """Allocate what the method needs; O(n^2) bytes. Returns DECODE_OK or DECODE_NO_MEMORY.
+    """Allocate what the method needs; O(n^2) bytes. Returns Status.OK or Status.NO_MEMORY.
 
     `sampler_free` is to be called whatever is returned.
     """
@@ -82,7 +78,7 @@ cdef int sampler_init(
     sampler.max_words = max_words
     sampler.single_root = single_root
     sampler.max_steps = max_steps
-    return DECODE_OK if sampler.method.init(sampler) else DECODE_NO_MEMORY
+    return Status.OK if sampler.method.init(sampler) else Status.NO_MEMORY
 
 
 cdef void sampler_free(SamplerWorkspace* sampler) noexcept nogil:
@@ -90,7 +86,6 @@ cdef void sampler_free(SamplerWorkspace* sampler) noexcept nogil:
     tree_sum_free(&sampler.sum)
     tree_sum_free(&sampler.root_sum)
     ancestral_free(&sampler.ancestral)
-    partial_free(&sampler.partial)
     walk_free(&sampler.walk)
     trie_free(&sampler.trie)
     span_sums_free(&sampler.spans)
@@ -99,14 +94,13 @@ cdef void sampler_free(SamplerWorkspace* sampler) noexcept nogil:
     free(sampler.inverse)
     free(sampler.work)
     free(sampler.swapped)
-    sampler.root_weights = sampler.inverse = sampler.work = NULL
-    sampler.swapped = NULL
+    memset(sampler, 0, sizeof(SamplerWorkspace))
 
 
 # --- all trees of a sentence -------------------------------------------------------------------
 
 cdef bint init_sum(SamplerWorkspace* sampler) noexcept nogil:
-    return tree_sum_init(&sampler.sum, sampler.max_words) == DECODE_OK
+    return tree_sum_init(&sampler.sum, sampler.max_words) == Status.OK
 
 
 cdef int begin_sum(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
@@ -117,7 +111,7 @@ cdef int begin_sum(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
 
 cdef bint init_ancestral(SamplerWorkspace* sampler) noexcept nogil:
     return init_sum(sampler) and (
-        ancestral_init(&sampler.ancestral, sampler.max_words) == DECODE_OK)
+        ancestral_init(&sampler.ancestral, sampler.max_words) == Status.OK)
 
 
 cdef int draw_ancestral(
@@ -128,19 +122,19 @@ cdef int draw_ancestral(
 cdef int draw_with_root(
         SamplerWorkspace* sampler, Py_ssize_t root, const RandomSource* random, int32_t* heads
 ) noexcept nogil:
-    """Draw a tree word after word, with that root token unless it is 0; returns a DecodeStatus."""
-    cdef int status = DECODE_OK
+    """Draw a tree word after word, with that root token unless it is 0; returns a Status."""
+    cdef int status = Status.OK
     if not sampler.has_ancestral:
         status = ancestral_begin(&sampler.ancestral, &sampler.sum)
         sampler.has_ancestral = True
-    if status == DECODE_OK:
+    if status == Status.OK:
         status = ancestral_draw(&sampler.ancestral, &sampler.sum, root, random, heads)
-    if status == DECODE_UNSETTLED:
+    if status == Status.UNSETTLED:
         if sampler.sum.beyond_float64:
-            return DECODE_LOST_DIGITS
+            return Status.LOST_DIGITS
         status = sum_trees_wide(sampler.square, &sampler.sum)
         sampler.has_ancestral = False
-        if status == DECODE_OK:
+        if status == Status.OK:
             return draw_with_root(sampler, root, random, heads)
     return status
 
@@ -150,19 +144,19 @@ cdef int draw_with_root(
 cdef bint init_wilson(SamplerWorkspace* sampler) noexcept nogil:
     sampler.root_weights = <double*>malloc((<size_t>sampler.max_words + 1) * sizeof(double))
     return sampler.root_weights is not NULL and init_sum(sampler) and (
-        walk_init(&sampler.walk, sampler.max_words) == DECODE_OK)
+        walk_init(&sampler.walk, sampler.max_words) == Status.OK)
 
 
 cdef int begin_wilson(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
-    """Prepare draws of the root token and of heads; returns a DecodeStatus."""
+    """Prepare draws of the root token and of heads; returns a Status."""
     cdef Py_ssize_t word
     cdef int status = begin_sum(sampler, n)
-    if status == DECODE_OK and sampler.single_root and n > 0:
+    if status == Status.OK and sampler.single_root and n > 0:
         status = root_shares(sampler.square, sampler.root_weights, &sampler.sum)
         sampler.root_total = 0
         for word in range(1, n + 1):
             sampler.root_total += sampler.root_weights[word]
-    if status == DECODE_OK and n > 0:
+    if status == Status.OK and n > 0:
         prepare_walk(
             <const double*>sampler.sum.weights, sampler.sum.stride, n, sampler.single_root,
             &sampler.walk)
@@ -192,33 +186,33 @@ cdef bint walk_to_root(
 cdef int draw_wilson(
         SamplerWorkspace* sampler, const RandomSource* random, int32_t* heads) noexcept nogil:
     cdef Py_ssize_t root
-    return DECODE_OK if walk_to_root(sampler, random, heads, &root) else SAMPLE_NO_STEPS
+    return Status.OK if walk_to_root(sampler, random, heads, &root) else Status.NO_STEPS
 
 
 cdef bint init_auto(SamplerWorkspace* sampler) noexcept nogil:
     return init_wilson(sampler) and (
-        ancestral_init(&sampler.ancestral, sampler.max_words) == DECODE_OK)
+        ancestral_init(&sampler.ancestral, sampler.max_words) == Status.OK)
 
 
 cdef int draw_auto(
         SamplerWorkspace* sampler, const RandomSource* random, int32_t* heads) noexcept nogil:
     cdef Py_ssize_t root
     if walk_to_root(sampler, random, heads, &root):
-        return DECODE_OK
+        return Status.OK
     return draw_with_root(sampler, root, random, heads)
 
 
 cdef bint init_reject(SamplerWorkspace* sampler) noexcept nogil:
     return init_wilson(sampler) and (
-        tree_sum_init(&sampler.root_sum, sampler.max_words) == DECODE_OK)
+        tree_sum_init(&sampler.root_sum, sampler.max_words) == Status.OK)
 
 
 cdef int begin_reject(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
     cdef TreeSum* weights = &sampler.root_sum
     cdef int status = begin_sum(sampler, n)
-    if status == DECODE_OK and n > 0:
+    if status == Status.OK and n > 0:
         status = weigh_arcs(sampler.square, n, False, weights)
-        if status == DECODE_OK:
+        if status == Status.OK:
             prepare_walk(<const double*>weights.weights, weights.stride, n, 0, &sampler.walk)
     return status
 
@@ -233,12 +227,12 @@ cdef int draw_reject(
         n_walks += 1
         poll_row(n_walks, 32 * n)
         if not walk_tree(0, &steps, random, heads, &sampler.walk):
-            return SAMPLE_NO_STEPS
+            return Status.NO_STEPS
         heads[0] = -1
         n_roots = 0
         for word in range(1, n + 1):
             n_roots += heads[word] == 0
-    return DECODE_OK
+    return Status.OK
 
 
 # --- the inverse Laplacian ---------------------------------------------------------------------
@@ -255,10 +249,10 @@ cdef bint init_colbourn(SamplerWorkspace* sampler) noexcept nogil:
 
 cdef int begin_colbourn(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
     cdef int status = begin_sum(sampler, n)
-    if status == DECODE_OK and n > 0 and not invert_laplacian(
+    if status == Status.OK and n > 0 and not invert_laplacian(
             <const double*>sampler.sum.weights, sampler.sum.stride, n, sampler.single_root,
             sampler.inverse, sampler.swapped):
-        return DECODE_LOST_DIGITS
+        return Status.LOST_DIGITS
     return status
 
 
@@ -272,38 +266,31 @@ cdef int draw_colbourn(
 # --- without replacement -----------------------------------------------------------------------
 
 cdef bint init_distinct(SamplerWorkspace* sampler) noexcept nogil:
-    return init_sum(sampler) and partial_init(&sampler.partial, sampler.max_words) == DECODE_OK
+    return init_sum(sampler) and trie_init(&sampler.trie, sampler.max_words) == Status.OK
 
 
 cdef int begin_distinct(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
     cdef int status = begin_sum(sampler, n)
-    if status == DECODE_OK and n > 0:
-        partial_begin(&sampler.partial, sampler.square, &sampler.sum)
-        status = trie_begin(&sampler.trie, &sampler.partial)
+    if status == Status.OK and n > 0:
+        status = trie_begin(&sampler.trie, sampler.square, &sampler.sum)
     return status
 
 
 cdef int draw_distinct(
         SamplerWorkspace* sampler, const RandomSource* random, int32_t* heads) noexcept nogil:
-    cdef bint exhausted = False
-    cdef int status
     sampler.log_remaining = trie_log_remaining(&sampler.trie)
-    status = trie_draw(&sampler.trie, &sampler.partial, random, &exhausted)
-    if status != DECODE_OK or exhausted:
-        return status if status != DECODE_OK else SAMPLE_EXHAUSTED
-    memcpy(heads, sampler.partial.heads, (sampler.sum.n + 1) * sizeof(int32_t))
-    return DECODE_OK
+    return trie_draw(&sampler.trie, random, heads)
 
 
 # --- projective trees --------------------------------------------------------------------------
 
 cdef bint init_projective(SamplerWorkspace* sampler) noexcept nogil:
-    return span_sums_init(&sampler.spans, sampler.max_words, False) == DECODE_OK
+    return span_sums_init(&sampler.spans, sampler.max_words, False) == Status.OK
 
 
 cdef int begin_projective(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
     cdef int status = sum_projective(sampler.square, n, sampler.single_root, &sampler.spans)
-    if status == DECODE_OK:
+    if status == Status.OK:
         describe_sum(&sampler.spans, &sampler.sum)
     return status
 
@@ -311,18 +298,18 @@ cdef int begin_projective(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogi
 cdef int draw_projective_tree(
         SamplerWorkspace* sampler, const RandomSource* random, int32_t* heads) noexcept nogil:
     draw_projective(&sampler.spans, random, heads)
-    return DECODE_OK
+    return Status.OK
 
 
 cdef int begin_projective_distinct(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
     cdef int status = begin_projective(sampler, n)
-    return status if status != DECODE_OK else projective_trie_begin(&sampler.projective_trie, n)
+    return status if status != Status.OK else projective_trie_begin(&sampler.projective_trie, n)
 
 
 cdef int draw_projective_distinct(
         SamplerWorkspace* sampler, const RandomSource* random, int32_t* heads) noexcept nogil:
     if sampler.projective_trie.exhausted:
-        return SAMPLE_EXHAUSTED
+        return Status.EXHAUSTED
     sampler.log_remaining = sampler.projective_trie.log_remaining
     return projective_trie_draw(&sampler.projective_trie, &sampler.spans, random, heads)
 
@@ -344,7 +331,7 @@ TABLE[SAMPLE_PROJECTIVE_DISTINCT] = SampleMethod(
 
 cdef int sampler_begin(
         SamplerWorkspace* sampler, const double* square, Py_ssize_t n) noexcept nogil:
-    """Sum over the trees of a sentence and prepare to draw; O(n^3). Returns a DecodeStatus."""
+    """Sum over the trees of a sentence and prepare to draw; O(n^3). Returns a Status."""
     sampler.square = square
     sampler.has_ancestral = False
     sampler.log_remaining = 0
@@ -355,7 +342,10 @@ cdef int sampler_draw(
         SamplerWorkspace* sampler, Py_ssize_t k, const RandomSource* random, int32_t* heads,
         Py_ssize_t width, double* log_probabilities, Py_ssize_t* found, double* log_remaining
 ) noexcept nogil:
-    """Draw up to k trees, one after another; fewer only without replacement."""
+    """Draw up to k trees to heads[i * width ...], `found` in number; fewer if all are distinct.
+
+    Finds their log probabilities and, unless NULL, the log of the mass that was left before each.
+    """
     cdef Py_ssize_t i
     cdef int status
     found[0] = 0
@@ -363,10 +353,10 @@ cdef int sampler_draw(
         poll_row(i, 32 * sampler.sum.n)
         if sampler.sum.n > 0:
             status = sampler.method.draw(sampler, random, heads + i * width)
-            if status != DECODE_OK:
-                return DECODE_OK if status == SAMPLE_EXHAUSTED else status
+            if status != Status.OK:
+                return Status.OK if status == Status.EXHAUSTED else status
         elif i > 0 and sampler.method.distinct:
-            return DECODE_OK
+            return Status.OK
         else:
             heads[i * width] = -1
         if log_remaining is not NULL:
@@ -374,12 +364,12 @@ cdef int sampler_draw(
         log_probabilities[i] = log_probability(
             sampler.square, heads + i * width, &sampler.sum)
         found[0] = i + 1
-    return DECODE_OK
+    return Status.OK
 
 
 # --- batches -----------------------------------------------------------------------------------
 
-NO_STEPS = SAMPLE_NO_STEPS
+NO_STEPS = Status.NO_STEPS
 METHODS = {
     "auto": SAMPLE_AUTO,
     "ancestral": SAMPLE_ANCESTRAL,
@@ -422,7 +412,7 @@ cdef const RandomSource* begin_stream(SampleState* worker, Py_ssize_t sentence) 
 
 
 cdef int sample_sentence(void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
-    """Draw trees of one sentence; returns a DecodeStatus or SAMPLE_NO_STEPS."""
+    """Draw trees of one sentence; returns a Status or Status.NO_STEPS."""
     cdef SampleState* worker = <SampleState*>state
     cdef const SampleTask* task = worker.task
     cdef Py_ssize_t first = sentence * task.k
@@ -432,7 +422,7 @@ cdef int sample_sentence(void* state, const Batch* batch, Py_ssize_t sentence) n
     if task.log_remaining is not NULL:
         log_remaining = task.log_remaining + first
     status = sampler_begin(&worker.sampler, worker.square, batch.lengths[sentence])
-    if status != DECODE_OK:
+    if status != Status.OK:
         return status
     return sampler_draw(
         &worker.sampler, task.k, begin_stream(worker, sentence), task.heads + first * task.width,
@@ -456,22 +446,20 @@ cdef class Sampler(Worker):
 
 
 def sample_batch(
-        object scores, object allowed, object lengths, list samplers,
+        ScoreBuffer buffer not None, list samplers not None,
         const uint64_t[:, ::1] seeds not None, int32_t[:, :, ::1] heads not None,
         double[:, ::1] log_probabilities not None, Py_ssize_t[::1] found not None,
         double[:, ::1] log_remaining=None):
     """Draw trees of all sentences, with one thread per sampler.
 
-    `scores`, `allowed` and `lengths` are as for ScoreBuffer. Each sentence has a random stream of
-    its own, begun from two words of `seeds`, of shape (B, 2). Without replacement, `log_remaining`
-    gets the log of the mass that was left before each draw.
-    Returns (status, sentence) of the first sentence that fails, or (OK, any).
+    Each sentence has a random stream of its own, begun from two words of `seeds`, of shape (B, 2).
+    Without replacement, `log_remaining` gets the log of the mass that was left before each draw.
+    Returns as `run_batch`.
     """
-    cdef ScoreBuffer buffer = ScoreBuffer(scores, allowed, lengths)
     cdef Sampler sampler
     cdef SampleTask task
     if buffer.c.n_sentences == 0:
-        return DECODE_OK, 0
+        return Status.OK, 0
     task.k = heads.shape[1]
     task.heads = &heads[0, 0, 0]
     task.width = heads.shape[2]

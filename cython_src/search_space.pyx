@@ -11,14 +11,7 @@ from libc.string cimport memcpy
 
 import numpy as np
 
-from spacy_rootmind.kernel.decode cimport (
-    DECODE_NO_MEMORY,
-    DECODE_OK,
-    TreeWorkspace,
-    decode_tree,
-    workspace_free,
-    workspace_init,
-)
+from spacy_rootmind.kernel.decode cimport TreeWorkspace, decode_tree, workspace_free, workspace_init
 from spacy_rootmind.kernel.eisner cimport (
     ChartWorkspace,
     chart_workspace_free,
@@ -27,6 +20,7 @@ from spacy_rootmind.kernel.eisner cimport (
 )
 from spacy_rootmind.kernel.interrupt cimport run_part
 from spacy_rootmind.kernel.room cimport make_room
+from spacy_rootmind.kernel.status cimport Status
 
 cdef enum:
     MISSING = -1
@@ -121,8 +115,8 @@ cdef class SearchSpace:
             chart_workspace_free(&self.chart)
 
     cdef int check(self, int status) except -1:
-        """Raise MemoryError for DECODE_NO_MEMORY."""
-        if status == DECODE_NO_MEMORY:
+        """Raise MemoryError for Status.NO_MEMORY."""
+        if status == Status.NO_MEMORY:
             raise MemoryError(f"no memory to search a sentence of {self.m - 1} words; split it")
         return 0
 
@@ -253,7 +247,7 @@ cdef class SearchSpace:
         Returns
         -------
         status : int
-            A DecodeStatus; unless it is OK, all else is None.
+            A Status; unless it is OK, all else is None.
         heads, labels : int32 array of shape (m,)
             Labels are MISSING where they are not known, and at index 0.
         weight : float
@@ -282,7 +276,7 @@ cdef class SearchSpace:
         task.tree = &self.tree
         task.chart = &self.chart if projective else NULL
         status = run_part(decode_part, &task)
-        if status != DECODE_OK:
+        if status != Status.OK:
             self.check(status)
             return status, None, None, None, None, None
         labels[0] = MISSING

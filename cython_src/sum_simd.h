@@ -23,7 +23,6 @@
 #include <string.h>
 
 #include "passes.h"
-#include "processor.h"
 #include "extended_float.h"
 
 /* What is below is beyond the reach of float64: exp(-708) is its smallest normal number. */
@@ -194,23 +193,6 @@ FMA_FUNCTION static void pull_back_avx2(
         max_of_row_##ISA, exp_row_##ISA, sum_row_##ISA, dot_##ISA, divide_row_##ISA,             \
             multiply_rows_##ISA, apply_pivots_##ISA, pull_back_##ISA                             \
     }
-
-static WeightPasses weight_passes = WEIGHT_PASSES(portable);
-
-/* Choose the fastest passes, or the portable ones; returns whether SIMD is in use now. */
-static int choose_weight_passes(int simd)
-{
-    const WeightPasses portable = WEIGHT_PASSES(portable);
-    weight_passes = portable;
-#ifdef HAS_AVX2_PASSES
-    if (simd && has_avx2_and_fma()) {
-        const WeightPasses avx2 = WEIGHT_PASSES(avx2);
-        weight_passes = avx2;
-        return 1;
-    }
-#endif
-    (void)simd;
-    return 0;
-}
+DEFINE_TABLE(WeightPasses, weight_passes, WEIGHT_PASSES)
 
 #endif

@@ -253,16 +253,9 @@ cdef void check_tree(const Tables* tables, const Tree* tree, int32_t* memory) no
 cdef class RuleTables:
     """The labels and parts of speech in each rule.
 
-    Parameters
-    ----------
-    fits_tag : uint8 array of shape (n_tags, n_labels + 2)
-        Which labels go with each part of speech; with a last column for words without a label.
-    fits_parent : uint8 array of shape (n_labels + 2, n_labels + 2)
-        Which labels children have, by the label of their head.
-    label_sets : uint8 array of shape (12, n_labels + 2)
-        Which labels are in each of LABEL_SETS.
-    tag_sets : uint8 array of shape (3, n_tags)
-        Which parts of speech are in each of TAG_SETS.
+    `fits_tag`, (n_tags, n_labels + 2), says which labels go with each part of speech, with a last
+    column for words without a label; `fits_parent` which labels children have, by the label of
+    their head. Rows of `label_sets` and `tag_sets` say what is in each of LABEL_SETS and TAG_SETS.
     """
     cdef Tables c
     cdef tuple arrays               # whose memory the tables are
@@ -280,23 +273,12 @@ cdef class RuleTables:
             self, const int8_t[:, ::1] words not None, const Py_ssize_t[::1] places not None,
             const Py_ssize_t[::1] sizes not None, int32_t[::1] heads not None,
             int32_t[::1] labels not None):
-        """Find the rules that each word of some trees breaks.
+        """Find the rules that each word of some trees breaks, (sizes.sum(),).
 
-        Parameters
-        ----------
-        words : int8 array of shape (5, n_places)
-            As made by spacy_rootmind.guidelines.words.
-        places : int array of shape (k,)
-            Where each tree's ROOT is in these.
-        sizes : int array of shape (k,)
-            Words of each tree, and one.
-        heads, labels : int32 array of shape (sizes.sum(),)
-            The trees, one after the other. MISSING becomes 0 among the heads, and the last number
-            among the labels.
-
-        Returns
-        -------
-        broken : uint16 array of shape (sizes.sum(),)
+        `words`, (5, n_places), are as made by spacy_rootmind.guidelines.words; `places` says where
+        each tree's ROOT is in these, and `sizes` has its words and one. `heads` and `labels` are
+        the trees, one after the other; MISSING becomes 0 among the heads, and the last number among
+        the labels.
         """
         cdef Py_ssize_t i, place, start = 0
         cdef Tree tree

@@ -1,4 +1,5 @@
 """Weights in float64, or with an exponent of any size (extended_float.h), by the same names."""
+from libc.math cimport INFINITY
 from libc.stdint cimport int64_t
 
 from spacy_rootmind.kernel.simd cimport weight_passes
@@ -17,17 +18,7 @@ cdef extern from "extended_float.h" nogil:
     double wide_to_double(ExtendedFloat a) noexcept
     double wide_log(ExtendedFloat a, double* low) noexcept
     double wide_log2_above(ExtendedFloat a) noexcept
-    void wide_exp_row(ExtendedFloat*, const double*, double, Py_ssize_t, int*) noexcept
-    ExtendedFloat wide_sum_row(const ExtendedFloat*, Py_ssize_t) noexcept
-    ExtendedFloat wide_dot(const ExtendedFloat*, const ExtendedFloat*, Py_ssize_t) noexcept
-    void wide_divide_row(ExtendedFloat*, const ExtendedFloat*, ExtendedFloat, Py_ssize_t) noexcept
-    double wide_multiply_rows(
-        double*, const ExtendedFloat*, const ExtendedFloat*, Py_ssize_t) noexcept
-    void wide_apply_pivots(
-        ExtendedFloat*, const ExtendedFloat*, Py_ssize_t, Py_ssize_t, Py_ssize_t) noexcept
-    void wide_pull_back(
-        const ExtendedFloat*, Py_ssize_t, Py_ssize_t, const ExtendedFloat*, const ExtendedFloat*,
-        ExtendedFloat*, ExtendedFloat*) noexcept
+    ExtendedFloat wide_exp(double high, double low) noexcept
 
 ctypedef fused weight_t:
     double
@@ -130,59 +121,101 @@ cdef inline weight_t add_signed(weight_t weight, double other) noexcept nogil:
 
 
 # --- rows --------------------------------------------------------------------------------------
+#
+# The passes of sum_passes.h and sum_simd.h, which say what they do.
 
 cdef inline void exp_row(
         weight_t* out, const double* scores, double shift, Py_ssize_t n, int* dropped
 ) noexcept nogil:
+    """Also sets `dropped` if a score that is not -inf is too low for a wide weight."""
+    cdef Py_ssize_t i
+    cdef double high, low
     if weight_t is double:
         weight_passes.exp_row(out, scores, shift, n)
     else:
-        wide_exp_row(out, scores, shift, n, dropped)
+        for i in range(n):
+            high = subtract_exactly(scores[i], shift, &low)
+            out[i] = wide_exp(high, low)
+            dropped[0] |= out[i].part == 0 and scores[i] > -INFINITY
 
 
 cdef inline weight_t sum_row(const weight_t* row, Py_ssize_t n) noexcept nogil:
+    cdef weight_t total
+    cdef Py_ssize_t i
     if weight_t is double:
         return weight_passes.sum_row(row, n)
     else:
-        return wide_sum_row(row, n)
+        total = wide_from(0, 0)
+        for i in range(n):
+            total = wide_add(total, row[i])
+        return total
 
 
 cdef inline weight_t dot(const weight_t* a, const weight_t* b, Py_ssize_t n) noexcept nogil:
+    cdef weight_t total
+    cdef Py_ssize_t i
     if weight_t is double:
         return weight_passes.dot(a, b, n)
     else:
-        return wide_dot(a, b, n)
+        total = wide_from(0, 0)
+        for i in range(n):
+            total = wide_add(total, wide_multiply(a[i], b[i]))
+        return total
 
 
 cdef inline void divide_row(
         weight_t* out, const weight_t* row, weight_t total, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i
     if weight_t is double:
         weight_passes.divide_row(out, row, total, n)
     else:
-        wide_divide_row(out, row, total, n)
+        for i in range(n):
+            out[i] = wide_divide(row[i], total)
 
 
 cdef inline double multiply_rows(
         double* out, const weight_t* a, const weight_t* b, Py_ssize_t n) noexcept nogil:
+    cdef double product, total = 0
+    cdef Py_ssize_t i
     if weight_t is double:
         return weight_passes.multiply_rows(out, a, b, n)
     else:
-        return wide_multiply_rows(out, a, b, n)
+        for i in range(n):
+            product = wide_to_double(wide_multiply(a[i], b[i]))
+            out[i] = 1.0 if product > 1.0 else product
+            total += product
+        return total
+
+
+cdef inline void add_scaled(
+        ExtendedFloat* out, const ExtendedFloat* row, ExtendedFloat factor, Py_ssize_t n
+) noexcept nogil:
+    cdef Py_ssize_t i
+    if factor.part != 0:
+        for i in range(n):
+            out[i] = wide_add(out[i], wide_multiply(factor, row[i]))
 
 
 cdef inline void apply_pivots(
         weight_t* row, const weight_t* pivots, Py_ssize_t stride, Py_ssize_t last,
         Py_ssize_t first) noexcept nogil:
+    cdef Py_ssize_t k
     if weight_t is double:
         weight_passes.apply_pivots(row, pivots, stride, last, first)
     else:
-        wide_apply_pivots(row, pivots, stride, last, first)
+        for k in range(last, first - 1, -1):
+            add_scaled(row, pivots + k * stride, row[k], k)
 
 
 cdef inline void pull_back(
         const weight_t* matrix, Py_ssize_t stride, Py_ssize_t k, const weight_t* pivot,
         const weight_t* factors, weight_t* sums, weight_t* products) noexcept nogil:
+    cdef Py_ssize_t i, j
     if weight_t is double:
         weight_passes.pull_back(matrix, stride, k, pivot, factors, sums, products)
     else:
-        wide_pull_back(matrix, stride, k, pivot, factors, sums, products)
+        for i in range(k):
+            sums[i] = wide_from(0, 0)
+        for j in range(1, k):
+            products[j] = dot(matrix + j * stride, pivot, k)
+            add_scaled(sums, matrix + j * stride, factors[j], k)

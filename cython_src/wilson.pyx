@@ -11,12 +11,12 @@ Heads are drawn by the alias method (Walker 1977, tables as of Vose 1991).
 """
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, int64_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free
 from libc.string cimport memset
 
-from spacy_rootmind.kernel.decode cimport DECODE_NO_MEMORY, DECODE_OK
 from spacy_rootmind.kernel.interrupt cimport poll, poll_row
 from spacy_rootmind.kernel.random cimport RandomSource, next_double
+from spacy_rootmind.kernel.room cimport Layout, add_array, allocate
 
 cdef enum:
     STEPS_PER_POLL = 1 << 16    # of a walk, each a dozen nanoseconds
@@ -28,17 +28,15 @@ cdef double REDRAW_BELOW = 2.0 ** -20
 cdef int walk_init(WalkTables* tables, Py_ssize_t max_words) noexcept nogil:
     """Allocate for sentences of up to `max_words` words: 16 n^2 + O(n) bytes."""
     cdef size_t width = <size_t>max_words + 1
-    cdef size_t cells = width * width * sizeof(Cell)
+    cdef Layout layout
     tables.max_words = max_words
-    tables.block = malloc(cells + width * (sizeof(double) + 2 * sizeof(int32_t) + 2))
-    if tables.block is NULL:
-        return DECODE_NO_MEMORY
-    tables.cells = <Cell*>tables.block
-    tables.scratch = <double*>(<char*>tables.block + cells)
-    tables.todo = <int32_t*>(tables.scratch + width)
-    tables.has_head = <unsigned char*>(tables.todo + 2 * width)
-    tables.in_tree = tables.has_head + width
-    return DECODE_OK
+    layout.n_arrays = layout.size = 0
+    add_array(&layout, <void**>&tables.cells, width * width, sizeof(Cell))
+    add_array(&layout, <void**>&tables.scratch, width, sizeof(double))
+    add_array(&layout, <void**>&tables.todo, 2 * width, sizeof(int32_t))
+    add_array(&layout, <void**>&tables.has_head, width, sizeof(char))
+    add_array(&layout, <void**>&tables.in_tree, width, sizeof(char))
+    return allocate(&layout, &tables.block, False)
 
 
 cdef void walk_free(WalkTables* tables) noexcept nogil:
@@ -99,7 +97,7 @@ cdef inline void fill_whole(Cell* cell, Py_ssize_t head) noexcept nogil:
 cdef void prepare_walk(
         const double* weights, Py_ssize_t stride, Py_ssize_t n, Py_ssize_t lowest,
         WalkTables* tables) noexcept nogil:
-    """Make the tables of a sentence. O(n^2)."""
+    """Make the tables of weights[dep * stride + head], heads lowest..n, of any scale. O(n^2)."""
     cdef Py_ssize_t dep, head
     tables.n = n
     tables.n_cells = n + 1 - lowest
@@ -125,7 +123,10 @@ cdef inline int32_t draw_head(
 cdef bint walk_tree(
         Py_ssize_t root, int64_t* steps, const RandomSource* random, int32_t* heads,
         WalkTables* tables) noexcept nogil:
-    """Draw a tree in which all words hang from `root`, directly or not; see the declaration."""
+    """Draw a tree in which all words hang from `root`, which is ROOT or a word that hangs from it.
+
+    Returns whether `steps`, from which the steps taken are deducted, sufficed.
+    """
     cdef Py_ssize_t n_cells = tables.n_cells
     cdef Py_ssize_t start, word
     # The steps allowed up to the next poll, and all later ones.

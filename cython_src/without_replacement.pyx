@@ -18,34 +18,37 @@ Memory is O(n^2) per tree drawn.
 from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free
+from libc.string cimport memcpy, memset
 
-from spacy_rootmind.kernel.decode cimport DECODE_OK, DECODE_UNSETTLED
 from spacy_rootmind.kernel.inside_outside cimport (
     Draft,
     SpanSums,
     draft_begin,
     draft_choose,
     draft_weigh,
+    draw_wide,
 )
 from spacy_rootmind.kernel.interrupt cimport poll, poll_row
 from spacy_rootmind.kernel.partial_tree cimport (
-    PartialTree,
+    partial_begin,
     partial_draw_rest,
     partial_fix,
+    partial_free,
+    partial_init,
     partial_log_weights,
     partial_restart,
     partial_weights,
 )
-from spacy_rootmind.kernel.random cimport RandomSource, draw_index, next_double
+from spacy_rootmind.kernel.random cimport RandomSource, draw_index
 from spacy_rootmind.kernel.room cimport make_room
+from spacy_rootmind.kernel.status cimport Status
 from weights cimport (
     ExtendedFloat,
+    sum_row,
     wide_divide,
     wide_from,
     wide_log,
     wide_multiply,
-    wide_sum_row,
-    wide_to_double,
 )
 
 cdef enum:
@@ -65,20 +68,18 @@ cdef void trie_free(Trie* trie) noexcept nogil:
     free(trie.children)
     free(trie.path)
     free(trie.scratch)
-    trie.nodes = NULL
-    trie.masses = trie.scratch = NULL
-    trie.children = trie.path = NULL
-    trie.room = trie.row_room = trie.child_room = trie.path_room = trie.scratch_room = 0
+    partial_free(&trie.tree)
+    memset(trie, 0, sizeof(Trie))
 
 
 cdef int room_for_node(Trie* trie) noexcept nogil:
-    """Make room for one more node; returns a DecodeStatus."""
+    """Make room for one more node; returns a Status."""
     cdef Py_ssize_t rows = (trie.n_nodes + 1) * trie.width
     cdef int status = make_room(
         <void**>&trie.nodes, &trie.room, trie.n_nodes + 1, sizeof(TrieNode))
-    if status == DECODE_OK:
+    if status == Status.OK:
         status = make_room(<void**>&trie.masses, &trie.row_room, rows, sizeof(double))
-    if status == DECODE_OK:
+    if status == Status.OK:
         status = make_room(
             <void**>&trie.children, &trie.child_room, rows, sizeof(Py_ssize_t))
     return status
@@ -119,7 +120,7 @@ cdef void sum_up(Trie* trie, Py_ssize_t number) noexcept nogil:
         node.log_remaining = log(node.remaining) if node.remaining > 0 else -INFINITY
 
 
-cdef int fill_logs(Trie* trie, Py_ssize_t number, PartialTree* tree) noexcept nogil:
+cdef int fill_logs(Trie* trie, Py_ssize_t number) noexcept nogil:
     """Find a node's masses in logs, less what was drawn. The tree must have the node's choices."""
     cdef TrieNode* node = &trie.nodes[number]
     cdef double* masses = trie.masses + number * trie.width
@@ -127,8 +128,8 @@ cdef int fill_logs(Trie* trie, Py_ssize_t number, PartialTree* tree) noexcept no
     cdef TrieNode* child
     cdef double total
     cdef Py_ssize_t head
-    cdef int status = partial_log_weights(tree, masses)
-    if status != DECODE_OK:
+    cdef int status = partial_log_weights(&trie.tree, masses)
+    if status != Status.OK:
         return status
     total = log_sum_exp(masses, trie.width, trie.scratch)
     for head in range(trie.width):
@@ -140,11 +141,10 @@ cdef int fill_logs(Trie* trie, Py_ssize_t number, PartialTree* tree) noexcept no
             child.share = masses[head]
             masses[head] += child.log_remaining
     node.in_logs = True
-    return DECODE_OK
+    return Status.OK
 
 
-cdef int add_node(
-        Trie* trie, Py_ssize_t parent, Py_ssize_t head, PartialTree* tree) noexcept nogil:
+cdef int add_node(Trie* trie, Py_ssize_t parent, Py_ssize_t head) noexcept nogil:
     """Add a node for the next word of the tree, which has fixed the choices that lead there."""
     cdef Py_ssize_t number = trie.n_nodes
     cdef TrieNode* node
@@ -152,11 +152,11 @@ cdef int add_node(
     cdef double total
     cdef Py_ssize_t i
     cdef int status = room_for_node(trie)
-    if status != DECODE_OK:
+    if status != Status.OK:
         return status
     node = &trie.nodes[number]
     masses = trie.masses + number * trie.width
-    node.word = tree.order[tree.n_fixed]
+    node.word = trie.tree.order[trie.tree.n_fixed]
     node.in_logs = False
     if parent >= 0:
         node.share = trie.masses[parent * trie.width + head]
@@ -164,22 +164,29 @@ cdef int add_node(
     for i in range(trie.width):
         trie.children[number * trie.width + i] = NO_CHILD
     trie.n_nodes += 1
-    status = partial_weights(tree, masses, &total)
-    if status == DECODE_UNSETTLED:
-        return fill_logs(trie, number, tree)
+    status = partial_weights(&trie.tree, masses, &total)
+    if status == Status.UNSETTLED:
+        return fill_logs(trie, number)
     for i in range(trie.width):
         masses[i] /= total
     return status
 
 
-cdef int trie_begin(Trie* trie, PartialTree* tree) noexcept nogil:
-    """Begin a sentence that `tree` has begun; returns a DecodeStatus."""
-    cdef Py_ssize_t width = tree.n + 1
+cdef int trie_init(Trie* trie, Py_ssize_t max_words) noexcept nogil:
+    """Allocate for sentences of up to `max_words` words; whatever is returned, free it."""
+    memset(trie, 0, sizeof(Trie))
+    return partial_init(&trie.tree, max_words)
+
+
+cdef int trie_begin(Trie* trie, const double* square, TreeSum* sum) noexcept nogil:
+    """Begin a sentence that `sum` was summed over; returns a Status."""
+    cdef Py_ssize_t width = sum.n + 1
     cdef int status
+    partial_begin(&trie.tree, square, sum)
     trie.width = width
     trie.n_nodes = 0
     status = make_room(<void**>&trie.path, &trie.path_room, width, sizeof(Py_ssize_t))
-    if status == DECODE_OK:
+    if status == Status.OK:
         status = make_room(<void**>&trie.scratch, &trie.scratch_room, width, sizeof(double))
     return status
 
@@ -200,58 +207,56 @@ cdef Py_ssize_t choose(Trie* trie, Py_ssize_t number, const RandomSource* random
     return draw_index(trie.scratch, trie.width, sum_of(trie.scratch, trie.width), random)
 
 
-cdef Py_ssize_t descend(
-        Trie* trie, PartialTree* tree, const RandomSource* random) noexcept nogil:
+cdef Py_ssize_t descend(Trie* trie, const RandomSource* random) noexcept nogil:
     """Choose heads while there are nodes; returns their number, and fills `path` and the order."""
     cdef Py_ssize_t number = 0, depth = 0, head
     while trie.n_nodes > 0 and number >= 0:
-        poll_row(depth, 4 * tree.n)
+        poll_row(depth, 4 * trie.tree.n)
         head = choose(trie, number, random)
         trie.path[depth] = number
-        tree.order[depth] = trie.nodes[number].word
-        tree.heads[trie.nodes[number].word] = <int32_t>head
+        trie.tree.order[depth] = trie.nodes[number].word
+        trie.tree.heads[trie.nodes[number].word] = <int32_t>head
         number = trie.children[number * trie.width + head]
         depth += 1
-        if depth == tree.n:
+        if depth == trie.tree.n:
             break
     return depth
 
 
 cdef int branch_off(
-        Trie* trie, PartialTree* tree, Py_ssize_t depth, const RandomSource* random
-) noexcept nogil:
+        Trie* trie, Py_ssize_t depth, const RandomSource* random) noexcept nogil:
     """Draw the heads of the words from `depth` on, adding a node for each; fills `path`."""
     cdef Py_ssize_t parent = trie.path[depth - 1] if depth > 0 else -1
-    cdef Py_ssize_t head = tree.heads[tree.order[depth - 1]] if depth > 0 else 0
+    cdef Py_ssize_t head = trie.tree.heads[trie.tree.order[depth - 1]] if depth > 0 else 0
     cdef int status
-    partial_restart(tree, depth, depth)
-    status = partial_draw_rest(tree, random)
-    while status == DECODE_OK and depth < tree.n:
-        poll_row(depth, 16 * tree.n)
+    partial_restart(&trie.tree, depth, depth)
+    status = partial_draw_rest(&trie.tree, random)
+    while status == Status.OK and depth < trie.tree.n:
+        poll_row(depth, 16 * trie.tree.n)
         trie.path[depth] = trie.n_nodes
-        status = add_node(trie, parent, head, tree)
+        status = add_node(trie, parent, head)
         parent = trie.path[depth]
-        head = tree.heads[tree.order[depth]]
+        head = trie.tree.heads[trie.tree.order[depth]]
         depth += 1
-        if depth < tree.n:
-            partial_fix(tree, head)
+        if depth < trie.tree.n:
+            partial_fix(&trie.tree, head)
     return status
 
 
-cdef int remove_tree(Trie* trie, PartialTree* tree) noexcept nogil:
+cdef int remove_tree(Trie* trie) noexcept nogil:
     """Remove the tree that was drawn, and add up what remains along its path.
 
-    Returns a DecodeStatus.
+    Returns a Status.
     """
     cdef Py_ssize_t depth, number, place
     cdef TrieNode* node
     cdef int status
-    for depth in range(tree.n - 1, -1, -1):
-        poll_row(depth, 4 * tree.n)
+    for depth in range(trie.tree.n - 1, -1, -1):
+        poll_row(depth, 4 * trie.tree.n)
         number = trie.path[depth]
         node = &trie.nodes[number]
-        place = number * trie.width + tree.heads[node.word]
-        if depth == tree.n - 1:
+        place = number * trie.width + trie.tree.heads[node.word]
+        if depth == trie.tree.n - 1:
             trie.children[place] = DRAWN
             trie.masses[place] = -INFINITY if node.in_logs else 0
         elif node.in_logs:
@@ -264,26 +269,25 @@ cdef int remove_tree(Trie* trie, PartialTree* tree) noexcept nogil:
                 * trie.nodes[trie.children[place]].remaining)
         sum_up(trie, number)
         if not node.in_logs and node.remaining < LEAST_REMAINING:
-            partial_restart(tree, depth, depth + 1)
-            status = fill_logs(trie, number, tree)
-            if status != DECODE_OK:
+            partial_restart(&trie.tree, depth, depth + 1)
+            status = fill_logs(trie, number)
+            if status != Status.OK:
                 return status
             sum_up(trie, number)
-    return DECODE_OK
+    return Status.OK
 
 
-cdef int trie_draw(
-        Trie* trie, PartialTree* tree, const RandomSource* random, bint* exhausted) noexcept nogil:
-    """Draw a tree into tree.heads, or set `exhausted`; returns a DecodeStatus."""
+cdef int trie_draw(Trie* trie, const RandomSource* random, int32_t* heads) noexcept nogil:
+    """Draw a tree that was not drawn yet; returns a Status, EXHAUSTED if there is none."""
     cdef Py_ssize_t depth
-    cdef int status = DECODE_OK
-    exhausted[0] = trie_log_remaining(trie) == -INFINITY
-    if exhausted[0]:
-        return DECODE_OK
-    depth = descend(trie, tree, random)
-    if depth < tree.n:
-        status = branch_off(trie, tree, depth, random)
-    return remove_tree(trie, tree) if status == DECODE_OK else status
+    cdef int status = Status.OK
+    if trie_log_remaining(trie) == -INFINITY:
+        return Status.EXHAUSTED
+    depth = descend(trie, random)
+    if depth < trie.tree.n:
+        status = branch_off(trie, depth, random)
+    memcpy(heads, trie.tree.heads, trie.width * sizeof(int32_t))
+    return remove_tree(trie) if status == Status.OK else status
 
 
 # --- projective trees --------------------------------------------------------------------------
@@ -315,25 +319,23 @@ cdef void projective_trie_free(ProjectiveTrie* trie) noexcept nogil:
     free(trie.masses)
     free(trie.children)
     free(trie.path)
-    trie.nodes = trie.masses = NULL
-    trie.children = trie.path = NULL
-    trie.room = trie.row_room = trie.child_room = trie.path_room = 0
+    memset(trie, 0, sizeof(ProjectiveTrie))
 
 
 cdef int room_for_choice(ProjectiveTrie* trie, Py_ssize_t n_choices) noexcept nogil:
-    """Make room for one more node; returns a DecodeStatus."""
+    """Make room for one more node; returns a Status."""
     cdef Py_ssize_t rows = trie.n_masses + n_choices
     cdef int status = make_room(&trie.nodes, &trie.room, trie.n_nodes + 1, sizeof(Node))
-    if status == DECODE_OK:
+    if status == Status.OK:
         status = make_room(&trie.masses, &trie.row_room, rows, sizeof(ExtendedFloat))
-    if status == DECODE_OK:
+    if status == Status.OK:
         status = make_room(
             <void**>&trie.children, &trie.child_room, rows, sizeof(Py_ssize_t))
     return status
 
 
 cdef int projective_trie_begin(ProjectiveTrie* trie, Py_ssize_t n) noexcept nogil:
-    """Begin a sentence; returns a DecodeStatus."""
+    """Begin a sentence; returns a Status."""
     trie.n_nodes = trie.n_masses = 0
     trie.exhausted = False
     trie.log_remaining = 0
@@ -348,7 +350,7 @@ cdef int add_choice(
     cdef ExtendedFloat* row
     cdef Py_ssize_t i
     cdef int status = room_for_choice(trie, draft.n_choices)
-    if status != DECODE_OK:
+    if status != Status.OK:
         return status
     node = &(<Node*>trie.nodes)[trie.n_nodes]
     node.row = trie.n_masses
@@ -358,28 +360,14 @@ cdef int add_choice(
         node.share = (<ExtendedFloat*>trie.masses)[place]
         trie.children[place] = trie.n_nodes
     row = <ExtendedFloat*>trie.masses + node.row
-    draft_weigh(sums, draft, row)
-    node.remaining = wide_sum_row(row, node.n_choices)
+    node.remaining = draft_weigh(sums, draft, row)
     for i in range(node.n_choices):
         row[i] = wide_divide(row[i], node.remaining)
         trie.children[node.row + i] = NO_CHILD
     node.remaining = wide_from(1, 0)
     trie.n_nodes += 1
     trie.n_masses += node.n_choices
-    return DECODE_OK
-
-
-cdef void draw_choice(
-        Node* node, const ExtendedFloat* masses, const RandomSource* random) noexcept nogil:
-    """Draw an alternative by what remains of it."""
-    cdef double left = next_double(random)
-    cdef Py_ssize_t i
-    for i in range(node.n_choices):
-        if masses[node.row + i].part > 0:
-            node.chosen = i
-            left -= wide_to_double(wide_divide(masses[node.row + i], node.remaining))
-            if left < 0:
-                break
+    return Status.OK
 
 
 cdef void remove_choices(ProjectiveTrie* trie, Py_ssize_t n_made) noexcept nogil:
@@ -392,7 +380,7 @@ cdef void remove_choices(ProjectiveTrie* trie, Py_ssize_t n_made) noexcept nogil
     for i in range(n_made - 1, -1, -1):
         node = &(<Node*>trie.nodes)[trie.path[i]]
         masses[node.row + node.chosen] = left
-        node.remaining = wide_sum_row(masses + node.row, node.n_choices)
+        node.remaining = sum_row(masses + node.row, node.n_choices)
         left = wide_multiply(node.share, node.remaining)
         poll(4 * node.n_choices)
     trie.exhausted = left.part == 0
@@ -402,7 +390,10 @@ cdef void remove_choices(ProjectiveTrie* trie, Py_ssize_t n_made) noexcept nogil
 cdef int projective_trie_draw(
         ProjectiveTrie* trie, SpanSums* sums, const RandomSource* random, int32_t* heads
 ) noexcept nogil:
-    """Draw a tree that was not drawn yet; see the declaration. O(n^2) at most."""
+    """Draw a tree that was not drawn yet, of which there must be one. O(n^2) at most.
+
+    `sums` belong to the sentence, the same each time. Returns a Status.
+    """
     cdef Draft draft
     cdef Node* node
     cdef Py_ssize_t n_made = 0, place = NO_CHILD, number = 0
@@ -412,10 +403,11 @@ cdef int projective_trie_draw(
         if number == NO_CHILD or trie.n_nodes == 0:
             number = trie.n_nodes
             status = add_choice(trie, sums, &draft, place)
-            if status != DECODE_OK:
+            if status != Status.OK:
                 return status
         node = &(<Node*>trie.nodes)[number]
-        draw_choice(node, <const ExtendedFloat*>trie.masses, random)
+        node.chosen = draw_wide(
+            <const ExtendedFloat*>trie.masses + node.row, node.n_choices, node.remaining, random)
         poll(8 * node.n_choices)
         draft_choose(sums, &draft, node.chosen)
         trie.path[n_made] = number
@@ -423,4 +415,4 @@ cdef int projective_trie_draw(
         place = node.row + node.chosen
         number = trie.children[place]
     remove_choices(trie, n_made)
-    return DECODE_OK
+    return Status.OK

@@ -2,7 +2,7 @@
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
 
-from spacy_rootmind.kernel.elimination cimport TreeSum
+from spacy_rootmind.kernel.partition cimport TreeSum
 from spacy_rootmind.kernel.random cimport RandomSource
 
 # Elements of rows are float64, or ExtendedFloat where the sums are.
@@ -24,10 +24,7 @@ cdef struct Ancestral:
 
 cdef int ancestral_init(Ancestral* ancestral, Py_ssize_t max_words) noexcept nogil
 cdef void ancestral_free(Ancestral* ancestral) noexcept nogil
-# Prepares draws from a sentence that was summed over. O(n^2). Returns a DecodeStatus.
 cdef int ancestral_begin(Ancestral* ancestral, const TreeSum* sum) noexcept nogil
-# Draws heads[0..n], with a single root under the condition that `root` is the root token, unless it
-# is 0. Returns a DecodeStatus.
 cdef int ancestral_draw(
     Ancestral* ancestral, const TreeSum* sum, Py_ssize_t root, const RandomSource* random,
     int32_t* heads) noexcept nogil

@@ -6,6 +6,10 @@ it needs; threads, strides, float widths, masks and failures are handled here.
 from cpython.buffer cimport Py_buffer
 from libc.math cimport INFINITY
 
+ctypedef fused score_t:
+    float
+    double
+
 cdef enum:
     MAX_THREADS = 256   # per batch; more than any machine gains from
 
@@ -42,11 +46,9 @@ cdef class Worker:
     cdef double* square             # for the scores of one sentence, by `gather`; NULL until made
     cdef double* make_square(self, Py_ssize_t max_words) except NULL
 
-# Raises MemoryError for a DecodeStatus other than DECODE_OK, from allocating.
+# Raises MemoryError for a Status other than Status.OK, from allocating.
 cdef int check_memory(Py_ssize_t max_words, int status) except -1
 
-# Handles all sentences with one thread per worker. Returns (0, any), or the status and the number
-# of the first sentence that failed.
 cdef tuple run_batch(ScoreBuffer buffer, list workers)
 
 # First score of the row of a word; its scores are contiguous where the batch is plain.
@@ -64,6 +66,4 @@ cdef inline double score_of_arc(
         return -INFINITY
     return (<const float*>place)[0] if batch.is_float32 else (<const double*>place)[0]
 
-# Copies one sentence to a contiguous square of float64, (n + 1) x (n + 1), with -inf on the
-# diagonal and where an arc is not allowed. Row 0 is neither read nor written.
 cdef void gather(const Batch* batch, Py_ssize_t sentence, double* square) noexcept nogil

@@ -5,17 +5,7 @@ and the diagonal are never read, -inf forbids an arc.
 """
 from libc.stdint cimport int32_t, uint8_t
 
-ctypedef fused score_t:
-    float
-    double
-
-cdef enum DecodeStatus:
-    DECODE_UNSETTLED = 1  # of arcmax_tree alone: the best heads form no tree
-    DECODE_OK = 0
-    DECODE_NO_TREE = -1
-    DECODE_BAD_SCORE = -2
-    DECODE_NO_MEMORY = -3
-    DECODE_LOST_DIGITS = -4  # magnitudes too large to be added up
+from spacy_rootmind.kernel.batch cimport Batch, Worker, score_t
 
 # Nodes are numbered 0 = ROOT, 1..n = words, n+1..2n-1 = contracted cycles in order of creation.
 cdef struct TreeWorkspace:
@@ -70,3 +60,29 @@ cdef bint heads_form_tree(
 cdef bint sums_overflow(const double* square, Py_ssize_t n) noexcept nogil
 cdef bint tree_is_projective(
     const int32_t* heads, Py_ssize_t n, int32_t* scratch) noexcept nogil
+
+# A decoder of batches is a subclass of Decoder, in the file of its algorithm, and a row in the
+# table of spacy_rootmind.trees.decoding.
+#
+# Writes the best tree of a sentence to heads[0..n]; returns a Status. The one works on a copy
+# of the scores, `state.square`, which it may change.
+ctypedef int (*CopyDecoder)(DecoderState* state, Py_ssize_t n, int32_t* heads) noexcept nogil
+# The other reads the scores of a plain batch in place; Status.UNSETTLED to be given a copy.
+ctypedef int (*InPlaceDecoder)(
+    DecoderState* state, const Batch* batch, Py_ssize_t sentence, int32_t* heads) noexcept nogil
+
+cdef struct DecoderState:
+    CopyDecoder decode_copy
+    InPlaceDecoder decode_in_place  # NULL if the algorithm always needs a copy
+    bint always_in_place            # it never needs one if the batch is plain
+    void* workspace                 # the algorithm's own
+    bint single_root
+    bint arcmax                     # ArcMax before all else
+    bint arcmax_inside              # ArcMax in every run of an algorithm inside another
+    double* square                  # contiguous, float64, -inf where not allowed
+    int32_t* heads                  # the output, a row per sentence
+    Py_ssize_t width                # of a row of heads
+
+cdef class Decoder(Worker):
+    cdef DecoderState c
+    cdef Py_ssize_t max_words

@@ -1,18 +1,15 @@
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
-from spacy_rootmind.kernel.decode_batch import Decoder
+from spacy_rootmind.kernel.arrays import Bytes, Heads, Sizes
+from spacy_rootmind.kernel.batch import ScoreBuffer, Worker
+
+class Decoder(Worker):
+    def __new__(
+        cls, max_words: int, single_root: bool, arcmax: bool, arcmax_inside: bool, *args: Any
+    ) -> Decoder: ...
 
 class TreeDecoder(Decoder): ...
 
-def form_trees(
-    heads: NDArray[np.int32],
-    lengths: NDArray[np.intp],
-    single_root: bool,
-    out: NDArray[np.uint8],
-) -> None: ...
-def are_projective(
-    heads: NDArray[np.int32],
-    lengths: NDArray[np.intp],
-    out: NDArray[np.uint8],
-) -> None: ...
+def decode_batch(buffer: ScoreBuffer, heads: Heads, decoders: list[Decoder]) -> tuple[int, int]: ...
+def form_trees(heads: Heads, lengths: Sizes, single_root: bool, out: Bytes) -> None: ...
+def are_projective(heads: Heads, lengths: Sizes, out: Bytes) -> None: ...

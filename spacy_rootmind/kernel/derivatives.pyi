@@ -1,16 +1,15 @@
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_rootmind.kernel.batch import Worker
+from spacy_rootmind.kernel.arrays import Doubles, Sizes
+from spacy_rootmind.kernel.batch import ScoreBuffer, Worker
 
 def normalize_batch(
-    given: NDArray[np.float64],
-    marginals: NDArray[np.float64],
-    lengths: NDArray[np.intp],
+    given: Doubles,
+    marginals: Doubles,
+    lengths: Sizes,
     single_root: bool,
-    values: NDArray[np.float64],
+    values: Doubles,
     exponents: NDArray[np.intc],
 ) -> int: ...
 
@@ -18,11 +17,9 @@ class Differentiation(Worker):
     def __new__(cls, max_words: int, projective: bool = False) -> Differentiation: ...
 
 def differentiate_batch(
-    scores: NDArray[np.floating[Any]],
-    allowed: NDArray[np.uint8] | None,
-    lengths: NDArray[np.intp],
+    buffer: ScoreBuffer,
     single_root: bool,
     workers: list[Differentiation],
-    values: NDArray[np.float64],
-    out: NDArray[np.float64],
+    values: Doubles,
+    out: Doubles,
 ) -> tuple[int, int]: ...

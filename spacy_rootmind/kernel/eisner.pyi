@@ -1,3 +1,3 @@
-from spacy_rootmind.kernel.decode_batch import Decoder
+from spacy_rootmind.kernel.decode import Decoder
 
 class ProjectiveDecoder(Decoder): ...

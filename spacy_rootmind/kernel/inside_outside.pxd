@@ -2,8 +2,9 @@
 from libc.stdint cimport int32_t
 
 from spacy_rootmind.kernel.eisner cimport Chart
-from spacy_rootmind.kernel.elimination cimport TreeSum
+from spacy_rootmind.kernel.partition cimport TreeSum
 from spacy_rootmind.kernel.random cimport RandomSource
+from weights cimport ExtendedFloat
 
 # Sums over the spans of a sentence of up to max_words words. Matrices are (n + 1) x (n + 1), of
 # weights with a wide exponent (extended_float.h), which may know how their logs change; numbers of
@@ -36,30 +37,22 @@ cdef struct Draft:
     DraftStage stage
     Py_ssize_t n_choices    # 0 once it is complete
 
-# `with_changes` for derivatives, which then are all that they are good for.
 cdef int span_sums_init(SpanSums* ws, Py_ssize_t max_words, bint with_changes) noexcept nogil
 cdef void span_sums_free(SpanSums* ws) noexcept nogil
-# Sums over all projective trees; returns a DecodeStatus.
 cdef int sum_projective(
     const double* square, Py_ssize_t n, bint single_root, SpanSums* ws) noexcept nogil
-# Describes the sum as one over all trees, for what `partition` reads off such a one. It shares
-# `highest`, and has no matrices.
 cdef void describe_sum(const SpanSums* ws, TreeSum* sum) noexcept nogil
-# marginals[dep * width + head] for words 1..n and heads 0..n.
 cdef void projective_marginals(double* marginals, Py_ssize_t width, SpanSums* ws) noexcept nogil
-# Sums again, and fills the derivatives of the marginals in a direction of values, which are of the
-# same shape; returns a DecodeStatus.
 cdef int projective_derivatives(
     const double* square, Py_ssize_t n, bint single_root, const double* values, Py_ssize_t width,
     double* out, SpanSums* ws) noexcept nogil
-# Draws a tree to heads[0..n]; O(n^2) at most.
+cdef Py_ssize_t draw_wide(
+    const ExtendedFloat* weights, Py_ssize_t n, ExtendedFloat total, const RandomSource* random
+) noexcept nogil
 cdef void draw_projective(
     SpanSums* ws, const RandomSource* random, int32_t* heads) noexcept nogil
 
-# The same, where others make the choices: begins a tree in heads[0..n], ...
 cdef void draft_begin(SpanSums* ws, int32_t* heads, Draft* draft) noexcept nogil
-# fills the weights of the choices in order, n_choices numbers with a wide exponent
-# (extended_float.h), ...
-cdef void draft_weigh(const SpanSums* ws, const Draft* draft, void* weights) noexcept nogil
-# and makes one of them.
+cdef ExtendedFloat draft_weigh(
+    const SpanSums* ws, const Draft* draft, ExtendedFloat* weights) noexcept nogil
 cdef void draft_choose(SpanSums* ws, Draft* draft, Py_ssize_t choice) noexcept nogil

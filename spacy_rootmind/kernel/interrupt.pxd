@@ -5,9 +5,6 @@ meanwhile, the poll does not return, but `do_part` does. So whoever polls must h
 memory that is freed by nobody else. Outside of such calls, polls do nothing.
 """
 
-cdef enum:
-    INTERRUPTED = -6        # next to the values of DecodeStatus and those of sampling
-
 # Work on any argument; returns a status.
 ctypedef int (*Work)(void* argument) noexcept nogil
 
@@ -16,7 +13,7 @@ ctypedef int (*Work)(void* argument) noexcept nogil
 cdef int run_call(Work work, void* argument) except? -1
 # The call that this thread is at work for; for `do_part` in other threads.
 cdef void* this_call() noexcept nogil
-# Does a part of a call's work; INTERRUPTED if a poll put an end to it.
+# Does a part of a call's work; Status.INTERRUPTED if a poll put an end to it.
 cdef int do_part(void* call, Work work, void* argument) noexcept nogil
 # Does all work of a call as one part; returns its status, or raises.
 cdef int run_part(Work work, void* argument) except? -1

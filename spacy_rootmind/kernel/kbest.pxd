@@ -28,6 +28,7 @@ cdef struct Pending:
 
 cdef struct KBestSearch:
     Py_ssize_t n
+    Py_ssize_t k            # trees wanted
     bint single_root
     const double* scores    # (n+1) x (n+1), as given
     double* square          # the same, with the arcs of one set
@@ -50,12 +51,8 @@ cdef struct KBestSearch:
     int32_t* end            # per word of it: one past the place of its last descendant
     int32_t* todo
 
-# Precondition: k is at least 1. Afterwards k_best_free is to be called, whatever is returned.
-cdef int k_best_trees(
-    const double* scores, Py_ssize_t n, Py_ssize_t k, bint single_root, KBestSearch* search
+cdef int k_best_init(
+    KBestSearch* search, const double* scores, Py_ssize_t n, Py_ssize_t k, bint single_root
 ) noexcept nogil
+cdef int k_best_trees(KBestSearch* search) noexcept nogil
 cdef void k_best_free(KBestSearch* search) noexcept nogil
-# The result of `decode_kbest` for either kind of trees: the status, and a copy of the heads if it
-# is DECODE_OK. Raises MemoryError.
-cdef tuple trees_found(
-    int status, const int32_t* heads, Py_ssize_t found, Py_ssize_t n, Py_ssize_t k)

@@ -1,6 +1,5 @@
-import numpy as np
-from numpy.typing import NDArray
+from spacy_rootmind.kernel.arrays import Doubles, Heads
 
 def decode_kbest(
-    scores: NDArray[np.float64], k: int, single_root: bool
-) -> tuple[int, NDArray[np.int32] | None]: ...
+    scores: Doubles, k: int, single_root: bool, projective: bool
+) -> tuple[int, Heads | None]: ...

@@ -1,27 +1,15 @@
-from typing import Any
+from spacy_rootmind.kernel.arrays import Heads, Keys, Scores, Sizes
 
-import numpy as np
-from numpy.typing import NDArray
-
-def score_arcs(
-    weights: NDArray[np.floating[Any]],
-    keys: NDArray[np.uint32],
-    between: NDArray[np.uint32],
-    previous: NDArray[np.int32],
-    bucket_keys: NDArray[np.uint32],
-    buckets: NDArray[np.int32],
-    roots: NDArray[np.intp],
-    lengths: NDArray[np.intp],
-    scores: NDArray[np.floating[Any]],
-) -> None: ...
-def backprop_arcs(
-    d_weights: NDArray[np.floating[Any]],
-    keys: NDArray[np.uint32],
-    between: NDArray[np.uint32],
-    previous: NDArray[np.int32],
-    bucket_keys: NDArray[np.uint32],
-    buckets: NDArray[np.int32],
-    roots: NDArray[np.intp],
-    lengths: NDArray[np.intp],
-    d_scores: NDArray[np.floating[Any]],
-) -> None: ...
+class ArcFeatures:
+    def __new__(
+        cls,
+        keys: Keys,
+        between: Keys,
+        previous: Heads,
+        bucket_keys: Keys,
+        buckets: Heads,
+        roots: Sizes,
+        lengths: Sizes,
+    ) -> ArcFeatures: ...
+    def score(self, weights: Scores, scores: Scores) -> None: ...
+    def add_gradient(self, d_weights: Scores, d_scores: Scores) -> None: ...

@@ -1,4 +1,4 @@
-from spacy_rootmind.kernel.decode_batch import Decoder
+from spacy_rootmind.kernel.decode import Decoder
 
 NAMES: dict[str, int]
 

@@ -2,7 +2,7 @@
 from libc.stdint cimport int32_t
 
 from spacy_rootmind.kernel.ancestral cimport Ancestral
-from spacy_rootmind.kernel.elimination cimport TreeSum
+from spacy_rootmind.kernel.partition cimport TreeSum
 from spacy_rootmind.kernel.random cimport RandomSource
 
 # The part of an elimination that the words after the next one need.
@@ -42,18 +42,10 @@ cdef struct PartialTree:
 
 cdef int partial_init(PartialTree* tree, Py_ssize_t max_words) noexcept nogil
 cdef void partial_free(PartialTree* tree) noexcept nogil
-# Begins a sentence that was summed over.
 cdef void partial_begin(PartialTree* tree, const double* square, TreeSum* sum) noexcept nogil
-# Takes the first words of `order` with their heads as they stand; after the first n_ordered the
-# other words follow as in the sentence.
 cdef void partial_restart(
     PartialTree* tree, Py_ssize_t n_fixed, Py_ssize_t n_ordered) noexcept nogil
-# Draws all other heads, and orders these words from the root down. They do not become fixed, but
-# heads[] has them. O(n^3). Returns a DecodeStatus.
 cdef int partial_draw_rest(PartialTree* tree, const RandomSource* random) noexcept nogil
-# weights[0..n]: of the heads of the next word, and their sum; DECODE_UNSETTLED where float64 does
-# not suffice. The second function finds their logs, whatever they are.
 cdef int partial_weights(PartialTree* tree, double* weights, double* total) noexcept nogil
 cdef int partial_log_weights(PartialTree* tree, double* logs) noexcept nogil
-# Gives the next word its head.
 cdef void partial_fix(PartialTree* tree, Py_ssize_t head) noexcept nogil

@@ -1,37 +1,74 @@
-"""Sums over all trees of a sentence, arc marginals, entropy.
+"""Sums over all trees of a sentence, by elimination of its words; arc marginals, entropy.
 
 Arrays follow the conventions of spacy_rootmind.trees; sentences come as contiguous squares of
-float64, (n + 1) x (n + 1), with -inf on the diagonal and where an arc is forbidden. A workspace is
-made by `tree_sum_init` of `elimination`.
+float64, (n + 1) x (n + 1), with -inf on the diagonal and where an arc is forbidden.
 """
+from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
 
-from spacy_rootmind.kernel.elimination cimport TreeSum
+# The logs of numbers of a sum, each as a sum of two.
+cdef struct SumScale:
+    double high             # of the number that the weights were divided by in all
+    double low
+    double root_shift       # of what root scores were lowered by, beyond the highest of their word
+    double root_shift_low
+    double log_mass         # of the weight of all trees, after that division
+    double log_mass_low
 
-# Sums over all trees, O(n^3). Returns a DecodeStatus; the functions below need DECODE_OK.
+# Sums over the trees of one sentence of up to max_words words. Matrices of weights have rows of
+# `stride`; their elements are float64, or ExtendedFloat (extended_float.h) where float64 would
+# underflow.
+cdef struct TreeSum:
+    Py_ssize_t max_words
+    Py_ssize_t stride
+    bint is_wide
+    TreeSum* wide           # NULL until it is needed
+    Py_ssize_t n            # of the sentence at hand, as all below
+    bint single_root
+    bint beyond_float64     # the sums are those of `wide`
+    bint dropped            # some score is too low to be told from a forbidden arc
+    Py_ssize_t root_word    # with a single root: the word eliminated as the dependent of ROOT
+    SumScale scale
+    void* block
+    double* highest         # per word: the score that the others of its word were lowered by
+    void* weights           # row d: exp(score - highest[d]), the heads of word d
+    void* pivots            # row k: the heads of k when it was eliminated, over their sum
+    void* sums              # per word: that sum
+    void* root_pivots       # per word: its share of ROOT, before `root_word` took its place
+    void* factors           # row j: for k > j the weight of the arc k -> j when k was eliminated
+    void* adjoints          # derivative of log_mass by each weight
+    void* scratch           # three rows
+
+cdef int tree_sum_init(TreeSum* ws, Py_ssize_t max_words) noexcept nogil
+cdef void tree_sum_free(TreeSum* ws) noexcept nogil
+cdef int make_wide(TreeSum* ws) noexcept nogil
+
+cdef int find_highest(
+    const double* square, Py_ssize_t n, bint single_root, TreeSum* ws) noexcept nogil
+cdef int weigh_arcs(
+    const double* square, Py_ssize_t n, bint single_root, TreeSum* ws) noexcept nogil
+cdef int find_wide_weights(const double* square, TreeSum* ws) noexcept nogil
+cdef double lower_root_score(
+    const double* square, Py_ssize_t dep, const TreeSum* ws, double* low) noexcept nogil
+cdef int eliminate_all(TreeSum* ws) noexcept nogil
+cdef int eliminate_words(
+    const void* weights, void* pivots, void* factors, Py_ssize_t factors_stride, void* sums,
+    void* root_pivots, Py_ssize_t stride, Py_ssize_t n, Py_ssize_t first, bint single_root,
+    bint is_wide, Py_ssize_t* root_word) noexcept nogil
+
 cdef int sum_trees(
     const double* square, Py_ssize_t n, bint single_root, TreeSum* ws) noexcept nogil
-# The same in wide numbers, where float64 turned out not to suffice.
 cdef int sum_trees_wide(const double* square, TreeSum* ws) noexcept nogil
 cdef double log_partition(const TreeSum* ws) noexcept nogil
-# The log probability of a tree, which must be one of those summed over; -inf if it is too low for
-# float64.
 cdef double log_probability(
     const double* square, const int32_t* heads, const TreeSum* ws) noexcept nogil
-# marginals[dep * width + head] for words 1..n and heads 0..n, O(n^3). Returns a DecodeStatus.
 cdef int arc_marginals(
     const double* square, double* marginals, Py_ssize_t width, TreeSum* ws) noexcept nogil
 cdef double tree_entropy(
     const double* square, const double* marginals, Py_ssize_t width, const TreeSum* ws
 ) noexcept nogil
-# The cross entropy of a distribution with these marginals to that of the sum, as the sum of the
-# result and `low`; inf if it is beyond float64. Arcs that `square` forbids are left out. O(n^2).
 cdef double cross_entropy(
     const double* square, const double* marginals, Py_ssize_t width, const TreeSum* ws,
     double* low) noexcept nogil
-# log(Z of `part` / Z of `whole`) for two sums over trees of the same scores, of which the former
-# are some of the latter; -inf if it is too low for float64. O(n).
 cdef double log_ratio(const TreeSum* part, const TreeSum* whole) noexcept nogil
-# shares[1..n]: weight of the trees in which a word is the root token, over any common factor.
-# With a single root only, O(n^2). Returns a DecodeStatus.
 cdef int root_shares(const double* square, double* shares, TreeSum* ws) noexcept nogil

@@ -2,9 +2,8 @@
 from libc.stdint cimport int32_t, int64_t
 
 from spacy_rootmind.kernel.ancestral cimport Ancestral
-from spacy_rootmind.kernel.elimination cimport TreeSum
 from spacy_rootmind.kernel.inside_outside cimport SpanSums
-from spacy_rootmind.kernel.partial_tree cimport PartialTree
+from spacy_rootmind.kernel.partition cimport TreeSum
 from spacy_rootmind.kernel.random cimport RandomSource
 from spacy_rootmind.kernel.wilson cimport WalkTables
 from spacy_rootmind.kernel.without_replacement cimport ProjectiveTrie, Trie
@@ -21,15 +20,10 @@ cdef enum:
     SAMPLE_PROJECTIVE_DISTINCT
     N_SAMPLE_KINDS
 
-# Statuses of sampling besides a DecodeStatus.
-cdef enum:
-    SAMPLE_NO_STEPS = -5    # a walk took more steps than it had
-    SAMPLE_EXHAUSTED = -6   # all trees have been drawn; no failure
-
 # A method to draw trees, by functions of a SamplerWorkspace.
 cdef struct SampleMethod:
     bint (*init)(SamplerWorkspace* sampler) noexcept nogil
-    # Sums over the trees of the n words of `sampler.square`; returns a DecodeStatus.
+    # Sums over the trees of the n words of `sampler.square`; returns a Status.
     int (*begin)(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil
     # Draws one tree of a sentence that has words; returns a status.
     int (*draw)(
@@ -45,7 +39,6 @@ cdef struct SamplerWorkspace:
     TreeSum sum
     TreeSum root_sum        # with words and ROOT on one scale, for wilson_reject
     Ancestral ancestral
-    PartialTree partial
     WalkTables walk
     Trie trie
     SpanSums spans          # for projective trees, which `sum` then describes
@@ -63,12 +56,8 @@ cdef int sampler_init(
     SamplerWorkspace* sampler, int kind, Py_ssize_t max_words, bint single_root,
     int64_t max_steps) noexcept nogil
 cdef void sampler_free(SamplerWorkspace* sampler) noexcept nogil
-# Begins a sentence; returns a DecodeStatus.
 cdef int sampler_begin(
     SamplerWorkspace* sampler, const double* square, Py_ssize_t n) noexcept nogil
-# Draws up to k trees to heads[i * width ...] with their log probabilities, `found` in number, and
-# unless NULL, the log of the mass that was left before each. Returns a DecodeStatus or
-# SAMPLE_NO_STEPS.
 cdef int sampler_draw(
     SamplerWorkspace* sampler, Py_ssize_t k, const RandomSource* random, int32_t* heads,
     Py_ssize_t width, double* log_probabilities, Py_ssize_t* found, double* log_remaining

@@ -1,9 +1,8 @@
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_rootmind.kernel.batch import Worker
+from spacy_rootmind.kernel.arrays import Doubles, Heads, Sizes
+from spacy_rootmind.kernel.batch import ScoreBuffer, Worker
 
 NO_STEPS: int
 METHODS: dict[str, int]
@@ -12,13 +11,11 @@ class Sampler(Worker):
     def __new__(cls, method: str, max_words: int, single_root: bool, max_steps: int) -> Sampler: ...
 
 def sample_batch(
-    scores: NDArray[np.floating[Any]],
-    allowed: NDArray[np.uint8] | None,
-    lengths: NDArray[np.intp],
+    buffer: ScoreBuffer,
     samplers: list[Sampler],
     seeds: NDArray[np.uint64],
-    heads: NDArray[np.int32],
-    log_probabilities: NDArray[np.float64],
-    found: NDArray[np.intp],
-    log_remaining: NDArray[np.float64] | None = None,
+    heads: Heads,
+    log_probabilities: Doubles,
+    found: Sizes,
+    log_remaining: Doubles | None = None,
 ) -> tuple[int, int]: ...

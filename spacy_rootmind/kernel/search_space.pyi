@@ -1,27 +1,15 @@
-import numpy as np
-from numpy.typing import NDArray
+from spacy_rootmind.kernel.arrays import Bytes, Doubles, Heads, Sizes
 
 class SearchSpace:
     def __new__(
-        cls,
-        arcs: NDArray[np.float64],
-        weights: NDArray[np.float64],
-        labels: NDArray[np.int32],
-        mask: NDArray[np.uint8],
+        cls, arcs: Doubles, weights: Doubles, labels: Heads, mask: Bytes
     ) -> SearchSpace: ...
-    def add_labels(
-        self, deps: NDArray[np.intp], heads: NDArray[np.intp], log_probs: NDArray[np.float64]
-    ) -> None: ...
-    def highest(self, word: int, left: NDArray[np.uint8] | None) -> float: ...
+    def add_labels(self, deps: Sizes, heads: Sizes, log_probs: Doubles) -> None: ...
+    def highest(self, word: int, left: Bytes | None) -> float: ...
     def split(
-        self,
-        word: int,
-        left: NDArray[np.uint8] | None,
-        heads: NDArray[np.uint8],
-        labels: NDArray[np.uint8],
-        holds: bool,
-    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8], float]: ...
-    def rivals(self, word: int, left: NDArray[np.uint8] | None, count: int) -> list[int]: ...
+        self, word: int, left: Bytes | None, heads: Bytes, labels: Bytes, holds: bool
+    ) -> tuple[Bytes, Bytes, float]: ...
+    def rivals(self, word: int, left: Bytes | None, count: int) -> list[int]: ...
     def decode(
-        self, left: dict[int, NDArray[np.uint8]], single_root: bool, projective: bool
-    ) -> tuple[int, NDArray[np.int32], NDArray[np.int32], float, float, list[int]]: ...
+        self, left: dict[int, Bytes], single_root: bool, projective: bool
+    ) -> tuple[int, Heads, Heads, float, float, list[int]]: ...

@@ -7,16 +7,10 @@ cdef extern from "passes.h" nogil:
         SCAN_BAD_SCORE
         SCAN_NO_HEAD
     ctypedef struct RowPasses:
-        int (*scan_sentence_f32)(
+        int (*scan_f32)(
             const float*, Py_ssize_t, Py_ssize_t, double*, int32_t*, int32_t*) noexcept nogil
-        int (*scan_sentence_f64)(
+        int (*scan_f64)(
             const double*, Py_ssize_t, Py_ssize_t, double*, int32_t*, int32_t*) noexcept nogil
-        int (*scan_rows_f32)(
-            const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*, int32_t*,
-            int32_t*) noexcept nogil
-        int (*scan_rows_f64)(
-            const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*, int32_t*,
-            int32_t*) noexcept nogil
         int32_t (*scan_row)(const double*, Py_ssize_t, double*) noexcept nogil
         void (*lower_f32)(double*, const float*, double, Py_ssize_t) noexcept nogil
         void (*lower_f64)(double*, const double*, double, Py_ssize_t) noexcept nogil

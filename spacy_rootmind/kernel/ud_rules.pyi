@@ -1,6 +1,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from spacy_rootmind.kernel.arrays import Bytes, Heads, Sizes
+
 LABEL_SETS: tuple[str, ...]
 TAG_SETS: tuple[str, ...]
 
@@ -17,17 +19,8 @@ OBL_OF_NOMINAL: int
 
 class RuleTables:
     def __new__(
-        cls,
-        fits_tag: NDArray[np.uint8],
-        fits_parent: NDArray[np.uint8],
-        label_sets: NDArray[np.uint8],
-        tag_sets: NDArray[np.uint8],
+        cls, fits_tag: Bytes, fits_parent: Bytes, label_sets: Bytes, tag_sets: Bytes
     ) -> RuleTables: ...
     def find_broken(
-        self,
-        words: NDArray[np.int8],
-        places: NDArray[np.intp],
-        sizes: NDArray[np.intp],
-        heads: NDArray[np.int32],
-        labels: NDArray[np.int32],
+        self, words: NDArray[np.int8], places: Sizes, sizes: Sizes, heads: Heads, labels: Heads
     ) -> NDArray[np.uint16]: ...

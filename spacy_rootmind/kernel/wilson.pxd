@@ -22,12 +22,9 @@ cdef struct WalkTables:
 
 cdef int walk_init(WalkTables* tables, Py_ssize_t max_words) noexcept nogil
 cdef void walk_free(WalkTables* tables) noexcept nogil
-# weights[dep * stride + head] for words 1..n, over heads lowest..n, of any scale in each row.
 cdef void prepare_walk(
     const double* weights, Py_ssize_t stride, Py_ssize_t n, Py_ssize_t lowest, WalkTables* tables
 ) noexcept nogil
-# Walks until every word reaches `root`, which is ROOT or a word that hangs from it. Returns whether
-# `steps`, from which the steps taken are deducted, sufficed.
 cdef bint walk_tree(
     Py_ssize_t root, int64_t* steps, const RandomSource* random, int32_t* heads,
     WalkTables* tables) noexcept nogil

@@ -1,8 +1,9 @@
 """Sampling without replacement, of all trees and of projective ones."""
 from libc.stdint cimport int32_t
 
-from spacy_rootmind.kernel.partial_tree cimport PartialTree
 from spacy_rootmind.kernel.inside_outside cimport SpanSums
+from spacy_rootmind.kernel.partial_tree cimport PartialTree
+from spacy_rootmind.kernel.partition cimport TreeSum
 from spacy_rootmind.kernel.random cimport RandomSource
 
 # A choice of heads for some words, with which at least one tree was drawn.
@@ -14,6 +15,7 @@ cdef struct TrieNode:
     double log_remaining
 
 cdef struct Trie:
+    PartialTree tree        # at hand
     Py_ssize_t width        # n + 1 of the sentence at hand
     TrieNode* nodes
     double* masses          # a row per node: what remains of it in each head of its word
@@ -27,13 +29,10 @@ cdef struct Trie:
     double* scratch
     Py_ssize_t scratch_room
 
+cdef int trie_init(Trie* trie, Py_ssize_t max_words) noexcept nogil
 cdef void trie_free(Trie* trie) noexcept nogil
-# Begins a sentence; returns a DecodeStatus.
-cdef int trie_begin(Trie* trie, PartialTree* tree) noexcept nogil
-# Draws a tree that was not drawn yet into tree.heads, or sets `exhausted` if there is none.
-cdef int trie_draw(
-    Trie* trie, PartialTree* tree, const RandomSource* random, bint* exhausted) noexcept nogil
-# The log of the mass of the trees not drawn yet, of 1.
+cdef int trie_begin(Trie* trie, const double* square, TreeSum* sum) noexcept nogil
+cdef int trie_draw(Trie* trie, const RandomSource* random, int32_t* heads) noexcept nogil
 cdef double trie_log_remaining(const Trie* trie) noexcept nogil
 
 # Masses have a wide exponent (extended_float.h).
@@ -52,10 +51,7 @@ cdef struct ProjectiveTrie:
     double log_remaining    # the mass of those that have not, of 1
 
 cdef void projective_trie_free(ProjectiveTrie* trie) noexcept nogil
-# Begins a sentence of n words; returns a DecodeStatus.
 cdef int projective_trie_begin(ProjectiveTrie* trie, Py_ssize_t n) noexcept nogil
-# Draws a tree that was not drawn yet to heads[0..n], unless all have been. `sums` belong to the
-# sentence (`sum_projective`), the same each time. Returns a DecodeStatus.
 cdef int projective_trie_draw(
     ProjectiveTrie* trie, SpanSums* sums, const RandomSource* random, int32_t* heads
 ) noexcept nogil

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from thinc.api import Model, NumpyOps, registry
 
-from spacy_rootmind.kernel.linear import backprop_arcs, score_arcs
+from spacy_rootmind.kernel.linear import ArcFeatures
 from spacy_rootmind.network import distance
 from spacy_rootmind.network.architecture import ParserModel, forward, init
 from spacy_rootmind.network.boundaries import NOT_A_WORD, BoundaryInput
@@ -237,22 +237,21 @@ def _forward_trees(
     keys = make_arc_keys(attributes, layout, n_attrs, model.attrs[CONTEXT])
     bucket_keys = make_bucket_keys(len(list_templates(n_attrs)))
     weights: Any = model.get_param("W")
-    places = [
-        (bucket.distances, layout.roots[bucket.sentences], bucket.lengths)
-        for bucket in layout.buckets
+    features = [
+        ArcFeatures(*keys, bucket_keys, own.distances, layout.roots[own.sentences], own.lengths)
+        for own in layout.buckets
     ]
     scores = [
         np.zeros((*own.rows.shape, own.rows.shape[1]), weights.dtype) for own in layout.buckets
     ]
-    for own_places, own in zip(places, scores, strict=True):
-        score_arcs(weights, *keys, bucket_keys, *own_places, own)
+    for arcs, own in zip(features, scores, strict=True):
+        arcs.score(weights, own)
 
     def backprop(gradient: TreeGradient) -> list[Floats2d]:
         [d_scores] = gradient.rounds
         d_weights = _gradient_of(model)
-        for own_places, own in zip(places, d_scores, strict=True):
-            own = np.ascontiguousarray(own, dtype=d_weights.dtype)
-            backprop_arcs(d_weights, *keys, bucket_keys, *own_places, own)
+        for arcs, own in zip(features, d_scores, strict=True):
+            arcs.add_gradient(d_weights, np.ascontiguousarray(own, dtype=d_weights.dtype))
         return [np.zeros_like(own) for own in X.vectors]
 
     return TreeScores(layout, [scores], keys.templates), backprop

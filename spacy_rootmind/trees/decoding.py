@@ -11,12 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spacy_rootmind.kernel.batch import LOST_DIGITS, OK
-from spacy_rootmind.kernel.decode import TreeDecoder
-from spacy_rootmind.kernel.decode_batch import Decoder, decode_batch
+from spacy_rootmind.kernel.decode import Decoder, TreeDecoder, decode_batch
 from spacy_rootmind.kernel.eisner import ProjectiveDecoder
 from spacy_rootmind.kernel.kbest import decode_kbest as kernel_kbest
 from spacy_rootmind.kernel.papers import ReductionDecoder
-from spacy_rootmind.kernel.projective_kbest import decode_kbest as kernel_projective_kbest
 from spacy_rootmind.trees.checks import sum_arcs
 from spacy_rootmind.trees.conventions import (
     FLAG_TYPES,
@@ -41,7 +39,7 @@ class Algorithm(NamedTuple):
     Attributes
     ----------
     decoder : type
-        A subclass of `spacy_rootmind.kernel.decode_batch.Decoder`.
+        A subclass of `spacy_rootmind.kernel.decode.Decoder`.
     arguments : tuple
         Its arguments besides the common ones.
     roots : "one", "many" or "any"
@@ -187,7 +185,7 @@ def find_best(
     while len(workers) < own.workers:
         workers.append(decoder(*settings, *arguments))
     heads = np.empty(own.batch.shape[:2], np.int32)
-    failed = decode_batch(own.batch, own.mask, own.lengths, heads, workers)
+    failed = decode_batch(own.buffer(), heads, workers)
     if failed[0] != OK:
         own.raise_failure(failed, lost_digits=_LOST_DIGITS[algorithm.startswith("reweighting")])
     return heads
@@ -268,10 +266,11 @@ def find_kbest(sentences: Sentences, k: int) -> TreeList:
 def _find_kbest(sentences: Sentences, sentence: int, k: int) -> TreeList:
     """Find the k best trees of one sentence of a batch."""
     n, single_root = int(sentences.lengths[sentence]), sentences.single_root
-    search = kernel_projective_kbest if sentences.projective else kernel_kbest
     # Beyond that many there is nothing to find.
     most = min(k, count_trees(n, single_root), sys.maxsize)
-    status, heads = search(sentences.square(sentence), most, single_root)
+    status, heads = kernel_kbest(
+        sentences.square(sentence), most, single_root, sentences.projective
+    )
     if heads is None:
         heads = np.empty((0, n + 1), dtype=np.int32)
     tree_scores = np.empty(len(heads))

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from spacy_rootmind.kernel import derivatives
 from spacy_rootmind.kernel import query_batch as kernel
-from spacy_rootmind.kernel.batch import BAD_SCORE, OK
+from spacy_rootmind.kernel.batch import BAD_SCORE, OK, ScoreBuffer
 from spacy_rootmind.trees import expectations
 from spacy_rootmind.trees.checks import form_trees
 from spacy_rootmind.trees.conventions import MISSING
@@ -110,7 +110,7 @@ class Inference:
         found = np.empty(trees.shape[:2])
         queries = self._queries()
         failed = kernel.log_prob_batch(
-            own.batch, own.mask, own.lengths, own.single_root, queries, summaries, trees, found
+            own.buffer(), own.single_root, queries, summaries, trees, found
         )
         if failed[0] != OK:
             own.raise_failure(failed)
@@ -133,7 +133,7 @@ class Inference:
         own = self.sentences
         summaries, queries, totals = self.summaries(), self._queries(), np.empty((len(own), 2))
         kernel.cross_entropy_batch(
-            own.batch, own.mask, own.lengths, own.single_root, queries, summaries, marginals, totals
+            own.buffer(), own.single_root, queries, summaries, marginals, totals
         )
         return totals[:, 0], totals[:, 1]
 
@@ -164,9 +164,8 @@ class Inference:
         marginals = self.marginals()
         for i in range(batch.shape[1]):
             means, queries = np.empty(len(batch)), self._queries()
-            status, sentence = kernel.expectation_batch(
-                batch[:, i], self.sentences.lengths, queries, marginals, means
-            )
+            buffer = ScoreBuffer(batch[:, i], None, self.sentences.lengths)
+            status, sentence = kernel.expectation_batch(buffer, queries, marginals, means)
             if status == BAD_SCORE:
                 expectations.check_finite(batch[sentence, i], marginals[sentence], sentence)
             if status != OK:
@@ -232,9 +231,7 @@ class Inference:
         """Sum over the trees of either kind, with settings of the kernel; returns summaries."""
         own = self.sentences
         summaries = np.empty((len(own), kernel.CONSTANTS + own.batch.shape[1]))
-        failed = kernel.sum_batch(
-            own.batch, own.mask, own.lengths, single_root, summations, summaries, **settings
-        )
+        failed = kernel.sum_batch(own.buffer(), single_root, summations, summaries, **settings)
         if failed[0] != OK:
             own.raise_failure(failed, single_root=single_root)
         return summaries
@@ -267,7 +264,7 @@ class Inference:
             derivatives.Differentiation(own.longest, own.projective) for _ in range(own.workers)
         ]
         failed = derivatives.differentiate_batch(
-            own.batch, own.mask, own.lengths, own.single_root, workers, values, found
+            own.buffer(), own.single_root, workers, values, found
         )
         if failed[0] != OK:
             own.raise_failure(failed)

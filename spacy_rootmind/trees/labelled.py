@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_rootmind.kernel.batch import OK
-from spacy_rootmind.kernel.decode import TreeDecoder
-from spacy_rootmind.kernel.decode_batch import decode_batch
+from spacy_rootmind.kernel.batch import OK, ScoreBuffer
+from spacy_rootmind.kernel.decode import TreeDecoder, decode_batch
 from spacy_rootmind.kernel.eisner import ProjectiveDecoder
 from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL, mark_words
 from spacy_rootmind.trees.decoding import decode, decode_kbest
@@ -86,7 +85,7 @@ def find_best(
     decoder: Any = ProjectiveDecoder if projective else TreeDecoder
     workers = [decoder(scores.shape[1] - 1, True, True, False)]
     heads = np.empty(scores.shape[:2], dtype=np.int32)
-    status, _ = decode_batch(scores, None, lengths, heads, workers)
+    status, _ = decode_batch(ScoreBuffer(scores, None, lengths), heads, workers)
     return heads if status == OK else decode(scores, lengths=lengths, projective=projective)
 
 

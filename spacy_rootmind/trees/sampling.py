@@ -226,9 +226,7 @@ def draw(sentences: Sentences, k: int, replace: bool, method: str, steps: int, s
         kernel.Sampler(method, own.longest, own.single_root, steps) for _ in range(own.workers)
     ]
     failed = kernel.sample_batch(
-        batch,
-        own.mask,
-        own.lengths,
+        own.buffer(),
         samplers,
         seeds,
         heads,

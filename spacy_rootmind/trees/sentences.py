@@ -89,6 +89,10 @@ class Sentences:
         """Count the sentences."""
         return len(self.batch)
 
+    def buffer(self) -> kernel.ScoreBuffer:
+        """Make what the kernel reads the sentences from."""
+        return kernel.ScoreBuffer(self.batch, self.mask, self.lengths)
+
     @property
     def scores(self) -> ScoreArray:
         """The scores as they came."""

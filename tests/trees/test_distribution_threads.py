@@ -119,7 +119,7 @@ def pausing(monkeypatch):
     original = query_batch.sum_batch
 
     def sum_batch(*arguments, **options):
-        arguments[5].fill(np.nan)
+        arguments[3].fill(np.nan)
         found = original(*arguments, **options)
         for interleaving in current:
             interleaving.pause()
@@ -179,7 +179,7 @@ def test_ctrl_c_in_the_kernel_leaves_nothing_locked_or_half_done(name, monkeypat
     trees = TreeDistribution(SCORES[0])
 
     def sum_batch(*arguments, **options):
-        arguments[5].fill(np.nan)
+        arguments[3].fill(np.nan)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patches:
