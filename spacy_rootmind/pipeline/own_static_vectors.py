@@ -115,15 +115,20 @@ def require_static_vectors(layers: Sequence[Model], docs: Sequence[Doc]) -> None
     if not docs:
         return
     vectors = docs[0].vocab.vectors
-    for reader in [found for layer in layers for found in vocab_readers(layer)]:
-        width = reader.maybe_get_dim("nM")
-        if width is not None and width != vectors.shape[1]:
-            raise ValueError(
-                f"the parser reads static vectors of width {width}, and those of the pipeline's "
-                f"vocab have width {vectors.shape[1]}: give it those that it was trained with, by "
-                f"`nlp.vocab.vectors = source.vocab.vectors`, or in a config by `vectors` under "
-                f"[initialize]"
-            )
+    for width in missing_widths(layers, vectors):
+        raise ValueError(
+            f"the parser reads static vectors of width {width}, and those of the pipeline's "
+            f"vocab have width {vectors.shape[1]}: give it those that it was trained with, by "
+            f"`nlp.vocab.vectors = source.vocab.vectors`, or in a config by `vectors` under "
+            f"[initialize]"
+        )
+
+
+def missing_widths(layers: Sequence[Model], vectors: Vectors) -> list[int]:
+    """List the widths of static vectors that layers read, and that the given vectors lack."""
+    readers = [reader for layer in layers for reader in vocab_readers(layer)]
+    widths = [reader.maybe_get_dim("nM") for reader in readers]
+    return [width for width in widths if width not in (None, vectors.shape[1])]
 
 
 def vocab_readers(model: Model) -> list[Model]:

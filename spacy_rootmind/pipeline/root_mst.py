@@ -117,16 +117,6 @@ class RootMST(TrainablePipe):
         explain_subtypes()
         self.cfg: dict[str, Any] = serialization.initial_cfg()
 
-    @property
-    def name(self) -> str:
-        """Name in the pipeline. spaCy also sets it before it connects listeners."""
-        return TrainablePipe.name.__get__(self)
-
-    @name.setter
-    def name(self, name: str) -> None:
-        self.upstream.prepare_link(self.model, self.name, name)
-        TrainablePipe.name.__set__(self, name)
-
     # --- labels --------------------------------------------------------------------------------
 
     @property
@@ -291,7 +281,9 @@ class RootMST(TrainablePipe):
         self.cfg["finds_boundaries"] = self._can_learn_boundaries(examples)
         self._store_labels()
         self._label_layer.set_dim("nO", len(names))
-        self.upstream.accept()
+        if nlp is not None:
+            self.upstream = Upstream(nlp)
+        self.upstream.connect(self.model)
         self.model.initialize(X=sample)
 
     def _can_learn_boundaries(self, examples: Sequence[Example]) -> bool:
@@ -357,7 +349,7 @@ class RootMST(TrainablePipe):
         if not any(len(eg.predicted) for eg in examples):
             return losses
         self._require_initialized()
-        self.upstream.accept()
+        self.upstream.accept(examples[0].predicted.vocab, self.name)
         self._check_attributes([eg.predicted for eg in examples], is_alone=is_alone)
         set_dropout_rate(self.model, drop)
         gold = self._align(examples)
@@ -550,7 +542,7 @@ class RootMST(TrainablePipe):
         docs = list(docs)
         with self._named():
             require_attributes(docs, attributes_read(self.model))
-            self.upstream.require(self.model, docs)
+            self.upstream.require(self.model.get_ref("tok2vec"), docs, self.name)
             require_vectors(self.model.get_ref("tok2vec"), docs)
             require_static_vectors(reading_layers(self.model), docs)
             return parse_docs(self.model, docs, context)
@@ -603,14 +595,11 @@ class RootMST(TrainablePipe):
         ------
         ValueError
             If the settings are others than the config's: those would come back when it is loaded.
-            If it listens to a component of another pipeline.
         """
         self._refuse_wrong_when_loaded()
         serialization.save_folder(self, util.ensure_path(path), exclude)
 
     def _refuse_wrong_when_loaded(self) -> None:
-        with self._named():
-            self.upstream.require_to_save(self.model)
         for name, value in self.settings.as_config().items():
             saved = self.saved_settings[name]
             if value != saved:
