@@ -181,6 +181,36 @@ def test_another_tok2vec_at_home_is_an_error(folder, other):
         nlp(TEXTS[0])
 
 
+def test_a_shared_vocab_is_an_error_when_it_is_loaded(folder, other, tmp_path):
+    """While the source exists, it cannot be told from its pipeline."""
+    source = spacy.load(folder)
+    nlp = spacy.blank("xx", vocab=source.vocab)
+    nlp.add_pipe("tok2vec", source=other)
+    nlp.add_pipe("root_mst", source=source)
+    nlp.to_disk(tmp_path)
+    with refusing():
+        spacy.load(tmp_path)
+    del source
+    gc.collect()
+    with refusing():
+        nlp(TEXTS[0])
+
+
+def test_other_static_vectors_of_the_same_width_are_an_error(folder):
+    source = spacy.load(folder)
+    nlp = spacy.blank("xx")
+    vectors = source.vocab.vectors
+    own = Vectors(strings=nlp.vocab.strings, data=vectors.data[::-1].copy(), attr="NORM")
+    own.key2row = dict(vectors.key2row)
+    nlp.vocab.vectors = own
+    nlp.add_pipe("tok2vec", source=source)
+    nlp.add_pipe("root_mst", source=source)
+    # Neither an empty Doc nor whitespace shows it.
+    assert [len(doc) for doc in nlp.pipe(["", " "])] == [0, 1]
+    with refusing():
+        nlp(TEXTS[0])
+
+
 @pytest.mark.parametrize("is_first", [True, False])
 def test_static_vectors_are_kept_whichever_component_was_added_first(is_first, quickstart_docs):
     nlp = spacy.blank("xx")
