@@ -214,19 +214,6 @@ def test_plan_is_best_of_all_that_respect_what_is_known(mode, max_words):
         assert math.fsum(gains[i] for i in chosen) == pytest.approx(best, abs=1e-6)
 
 
-@pytest.mark.parametrize("mode", ["auto", "given", "doc"])
-def test_plan_reports_what_was_split(mode):
-    doc = Doc(VOCAB, words=["a"] * 7, sent_starts=[True, False, True] + [False] * 4)
-    told = []
-    settings = {"sentences": mode, "on_split": lambda doc, n: told.append(n)}
-    plan(doc, np.zeros(7), max_sentence_length=7, **settings)
-    assert told == []
-    plan(doc, np.zeros(7), max_sentence_length=2, **settings)
-    assert told == [1]
-    plan(doc, np.zeros(7), max_sentence_length=1, **settings)
-    assert told[1:] == ([1] if mode == "doc" else [2])
-
-
 # --- in the component --------------------------------------------------------------------------
 
 

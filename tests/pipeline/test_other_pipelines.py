@@ -20,10 +20,9 @@ from parsers import (
 )
 from spacy.util import fix_random_seed, load_model_from_config
 from spacy.vectors import Vectors
-from thinc.api import Config, NumpyOps
+from thinc.api import Config
 
 from spacy_rootmind import replace_parser
-from spacy_rootmind.network.ops import use_fast_cpu
 from spacy_rootmind.pipeline.callbacks import make_fast_cpu
 
 # spaCy says so of any component, whatever it reads.
@@ -397,15 +396,6 @@ def test_pickled_tables_are_exact(largest, folder):
     parser = pickle.loads(pickle.dumps(home.get_pipe("root_mst")))
     table = parser.model.get_ref("tok2vec").attrs["static_vectors"]
     np.testing.assert_array_equal(table.data, home.vocab.vectors.data)
-
-
-def test_copies_use_the_library_of_the_original(folder):
-    nlp = spacy.load(folder)
-    use_fast_cpu(nlp.get_pipe("tok2vec").model)
-    use_fast_cpu(nlp.get_pipe("root_mst").model)
-    nlp.replace_listeners("tok2vec", "root_mst", PATHS)
-    ops = {node.ops for node in nlp.get_pipe("root_mst").model.walk()}
-    assert not any(type(each) is NumpyOps and each.use_blis for each in ops)
 
 
 def test_static_vectors_are_kept_where_the_parser_was_added_to_a_fast_pipeline(quickstart_docs):

@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 import spacy
-from commandline import spacy_command, write_docs
 from gradients import assert_directional
 from parsers import (
     arcs_of,
@@ -189,15 +188,6 @@ def test_boundaries_are_kept_without_heads_and_without_labels_of_roots(make, mod
 
 
 # --- whitespace --------------------------------------------------------------------------------
-
-
-def test_whitespace_anywhere_leaves_sound_trees(segmenter):
-    rng = rng_for("whitespace")
-    for share in (0.1, 0.5, 0.9) * 10:
-        doc = Doc(segmenter.vocab, words=random_words(rng, int(rng.integers(1, 25)), share))
-        doc = segmenter(doc)
-        assert_parsed(doc)
-        assert not any(s[0].is_space for s in list(doc.sents)[1:])
 
 
 def test_whitespace_under_a_users_own_boundaries(segmenter):
@@ -566,19 +556,6 @@ def test_extreme_thresholds_keep_what_is_stated(make, threshold):
     marks = [True, None, True, None, None, False, None]
     found = starts_of(nlp(Doc(nlp.vocab, words=words, sent_starts=marks)))
     assert found == ([0, 1, 2, 4, 6] if threshold == 0 else [0, 2, 4])
-
-
-@pytest.mark.workflow
-def test_spacy_tries_all_thresholds(segmenter, quickstart_docs, tmp_path):
-    """`spacy find-threshold` begins at 0 and ends at 1."""
-    segmenter.to_disk(tmp_path / "parser")
-    write_docs(tmp_path / "dev.spacy", join(quickstart_docs[200:220], 4))
-    printed = spacy_command(
-        *("find-threshold", tmp_path / "parser", tmp_path / "dev.spacy"),
-        *("root_mst", "boundary_threshold", "sents_f", "-n", "3"),
-        cwd=tmp_path,
-    )
-    assert "Best threshold" in printed
 
 
 # --- probabilities of starts ---------------------------------------------------------------------

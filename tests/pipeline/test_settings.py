@@ -9,7 +9,6 @@ import pytest
 import spacy
 from parsers import SMALL_MODEL, make_nlp
 from spacy.util import registry
-from thinc.api import ConfigValidationError
 
 from spacy_rootmind import configure
 from spacy_rootmind.parameters import descriptions
@@ -193,18 +192,6 @@ def test_settings_cannot_be_assigned(nlp):
     assert vars(parser.settings) == default_settings()
 
 
-def test_component_refuses_wrong_values_by_name():
-    with pytest.raises(ValueError, match=r"\[root_mst\] expected temperature as a number above 0"):
-        make_nlp(temperature=-1.0)
-
-
-def test_unknown_settings_are_refused():
-    with pytest.raises(TypeError, match="colour"):
-        Settings(colour="red")
-    with pytest.raises(TypeError, match="colour"):
-        dataclasses.replace(Settings(), colour="red")
-
-
 def test_numbers_of_numpy_are_taken_and_kept_as_plain_ones():
     settings = Settings(max_sentence_length=np.int64(7), temperature=np.float32(0.5))
     assert type(settings.max_sentence_length) is int
@@ -253,19 +240,3 @@ def test_factory_has_every_setting_with_its_type():
 
 def test_every_setting_has_a_description():
     assert set(descriptions(Settings)) == set(CASES)
-
-
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        ({"colour": "red"}, "unexpected argument: 'colour'"),
-        ({"max_sentence_length": "long"}, "max_sentence_length"),
-        ({"sentences": "maybe"}, r"sentences.*Literal\['auto', 'given', 'doc'\]"),
-        ({"objective": "crf"}, r"objective.*Literal\['tree_crf'"),
-        ({"confidence": "yes"}, "confidence"),
-        ({"alternatives": 5}, "alternatives"),
-    ],
-)
-def test_factory_refuses_unknown_settings_and_wrong_types_as_spacy_does(settings, expected):
-    with pytest.raises(ConfigValidationError, match=expected):
-        spacy.blank("xx").add_pipe("root_mst", config=settings)
