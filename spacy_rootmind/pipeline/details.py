@@ -285,22 +285,22 @@ def _find_alternatives(batch: ScoredBatch) -> list[Alternatives]:
     # Makers of the user's own need not accept `projective` unless it matters.
     kind = {"projective": True} if settings.projective else {}
     weights = batch.in_order(batch.log_weights)
-    rows = batch.in_order([bucket.rows for bucket in batch.buckets])
+    roots = batch.scores.layout.roots.tolist()
     found = []
-    for own, sentence, own_rows in zip(weights, batch.sentences, rows, strict=True):
+    for own, sentence, root in zip(weights, batch.sentences, roots, strict=True):
         m = len(sentence.words) + 1
         given: list[Any] = [own[:m, :m], sentence.texts()]
         if is_labelled:
-            given.append(_label_scorer(batch, own_rows))
+            given.append(_label_scorer(batch, root))
         found.append(make(*given, **kind))
     if not is_labelled:
         return _label_alternatives(batch, found)
     return [Alternatives(own.heads[:, 1:], own.labels[:, 1:], own.scores, names) for own in found]
 
 
-def _label_scorer(batch: ScoredBatch, rows: NDArray[np.int64]) -> Callable[..., Any]:
-    """Make the function that finds log probabilities of labels in a sentence with these rows."""
-    return lambda deps, heads: batch.label_log_probs(rows[deps], rows[heads])
+def _label_scorer(batch: ScoredBatch, root: int) -> Callable[..., Any]:
+    """Make the function that finds log probabilities of labels in the sentence with this ROOT."""
+    return lambda deps, heads: batch.label_log_probs(root + deps, root + heads)
 
 
 def _label_alternatives(batch: ScoredBatch, alternatives: Sequence[Trees]) -> list[Alternatives]:
