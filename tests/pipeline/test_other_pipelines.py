@@ -2,6 +2,7 @@
 
 import gc
 import pickle
+import threading
 
 import numpy as np
 import pytest
@@ -249,6 +250,10 @@ def test_parser_and_its_tok2vec_may_be_taken_together(folder, expected):
     nlp.vocab.vectors = source.vocab.vectors
     nlp.add_pipe("tok2vec", source=source)
     nlp.add_pipe("root_mst", source=source)
+    # The first Doc that they see has what cannot be saved.
+    doc = nlp.make_doc(TEXTS[0])
+    doc.user_hooks["vector"], doc.user_data["lock"] = (lambda doc: None), threading.Lock()
+    assert arcs_of(nlp(doc)) == expected[0]
     assert parses(nlp) == expected
     assert spacy.load(folder).config["components"] == nlp.config["components"]
 
