@@ -35,7 +35,7 @@ below are therefore functions of this module with arguments bound, not nested fu
 class LabelledMaker(partial[LabelledTrees]):
     """Makes trees with labels of their own, from a third argument as well: how to score labels.
 
-    Their log probabilities are those of trees and labels together.
+    A log probability is that of a tree together with its labels.
     """
 
 
@@ -91,8 +91,8 @@ def sample(k: int, seed: int | None = 0, labelled: bool = False) -> Maker:
 def sample_without_replacement(k: int, seed: int | None = 0, labelled: bool = False) -> Maker:
     """Make up to k different samples; registered as `spacy_rootmind.sample_without_replacement.v1`.
 
-    The arguments are those of `sample`. Where labels are drawn, the same tree with other labels is
-    another sample.
+    For the arguments, see `sample`. With `labelled`, the same tree with other labels is another
+    sample.
     """
     draw = sample_labelled_distinct if labelled is True else partial(_samples, replace=False)
     made = partial(_draw, draw)

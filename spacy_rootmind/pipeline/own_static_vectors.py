@@ -34,7 +34,7 @@ TABLE = "static_vectors"
 
 
 class DocWithVectors:
-    """What layers read of a Doc, with other static vectors than those of its vocab."""
+    """A Doc as layers read it, with other static vectors than its vocab has."""
 
     def __init__(self, doc: Doc, vectors: Vectors) -> None:
         self.doc = doc
@@ -50,7 +50,7 @@ class DocWithVectors:
 def build_own_static_vectors(
     model: Model[list[Doc], list[Floats2d]],
 ) -> Model[list[Doc], list[Floats2d]]:
-    """Let token vectors read static vectors that are saved with them, not those of the vocab.
+    """Give token vectors static vectors that are saved with them, instead of the vocab's.
 
     Registered as `spacy_rootmind.OwnStaticVectors.v1`. The table is empty until a trained component
     is loaded: `nlp.replace_listeners` fills it, in a pipeline that has a `root_mst`.
@@ -110,7 +110,7 @@ def require_static_vectors(layers: Sequence[Model], docs: Sequence[Doc]) -> None
     Raises
     ------
     ValueError
-        If one reads static vectors, and those of the vocab have another width.
+        If one reads static vectors of another width than the vocab has.
     """
     if not docs:
         return

@@ -211,8 +211,8 @@ def _check_format(cfg: Any) -> None:
 
 def _set_weights(model: ParserModel, message: dict[str, Any]) -> None:
     """Set the weights of a network; raises ValueError if they have other sizes."""
-    # What only training uses is as in the config, which may have changed since the weights were
-    # saved.
+    # The config, which may have changed since the weights were saved, decides on settings that only
+    # training uses.
     kept = [
         (node.attrs, name, node.attrs[name])
         for node in model.walk()

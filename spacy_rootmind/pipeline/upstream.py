@@ -28,12 +28,12 @@ from spacy_rootmind.network.types import Floats2d
 from spacy_rootmind.pipeline.own_static_vectors import keep_static_vectors, missing_widths
 
 # Vectors of one component differ by less, relative to the largest number, whatever else is in the
-# batch; those of another component by more.
+# batch. Vectors of another component differ by more.
 TOLERANCE = 0.01
 
 
 class Upstream:
-    """What a parser listens to.
+    """The component that a parser listens to.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class Upstream:
         if doc is None:
             return
         component = self.component
-        # Static vectors are those of the component's vocab, which may have lost them.
+        # Static vectors come from the component's vocab, which may have lost them.
         if component is None or missing_widths([component.model], component.vocab.vectors):
             self._refuse(name)
         with warnings.catch_warnings():

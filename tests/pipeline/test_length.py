@@ -1,4 +1,4 @@
-"""Where sentences are cut: the most likely boundaries, and no sentence longer than is allowed."""
+"""Cuts of sentences: the most likely boundaries, and no sentence longer than is allowed."""
 
 import itertools
 import logging
@@ -164,7 +164,7 @@ def test_choose_starts_of_a_very_long_doc_finishes(max_words):
     assert len(starts) - 1 <= 2 * math.ceil(n / max_words)
 
 
-# --- what is known already, and length ----------------------------------------------------------
+# --- known boundaries, and length ----------------------------------------------------------------
 
 
 def plan(doc, log_odds, on_split=lambda doc, n_split: None, **settings):
@@ -438,7 +438,7 @@ def test_no_call_of_the_network_gets_more_than_allowed(segmenter, quickstart_doc
     short = [segmenter.make_doc("A dog came. It slept. Yes!") for _ in range(12)]
     docs = [*short, Doc(segmenter.vocab, words=words)]
     assert all(doc.has_annotation("DEP") for doc in segmenter.pipe(docs, batch_size=100))
-    # Of many at once, as many as there may be, and slices with what is around them.
+    # Batches are as large as they may be, and slices have their context.
     assert 32 < max(tokens) <= 40 + 2 * 8
     assert 450 < max(costs) <= 900
 
@@ -459,7 +459,7 @@ def measure(nlp, settings, n):
     assign(nlp.get_pipe("root_mst"), **settings)
     words = ["committee", "that", "reviewed", "the", "old", "proposals", "slept"]
     doc = Doc(nlp.vocab, words=np.random.default_rng(0).choice(words, n).tolist())
-    # The first words make room for all that is needed once.
+    # The first words allocate everything that is allocated once.
     nlp(" ".join(words))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     nlp.get_pipe("root_mst")(doc)
@@ -474,7 +474,7 @@ def in_a_fork(function, *arguments):
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=lambda: sender.send(function(*arguments)))
     process.start()
-    # Of a process that dies, there is nothing to receive.
+    # If the process dies, nothing is received.
     sender.close()
     try:
         return receiver.recv()
@@ -500,7 +500,7 @@ may_fork = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:Depr
 def test_memory_of_a_long_doc_is_bounded(of_default_size, settings):
     found = in_a_fork(measure, of_default_size, settings, 12_000)
     assert 500 < found["longest"] <= 512
-    # All arc scores of one sentence would take 550 MiB; those of all splits at once 24 MiB a copy.
+    # All arc scores of one sentence would take 550 MiB, and each copy of all parts 24 MiB.
     assert found["mib"] < 300
 
 

@@ -429,7 +429,7 @@ def test_a_table_of_its_own_can_be_trained(folder, quickstart_docs):
     assert losses[-1]["root_mst"] < losses[0]["root_mst"]
 
 
-# --- what is left of a config ------------------------------------------------------------------
+# --- references in configs ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("is_loaded", [False, True])

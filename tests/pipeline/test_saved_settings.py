@@ -58,7 +58,7 @@ def block(nlp, name="root_mst"):
     return nlp.config["components"][name]
 
 
-# Those that go together.
+# The settings that go together.
 TOGETHER = {
     name: value for name, value in CHANGED.items() if name not in ("projective", "guidelines")
 }

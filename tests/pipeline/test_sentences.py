@@ -75,7 +75,7 @@ def test_the_parser_alone_finds_sentences(segmenter, quickstart_docs):
     assert scores["sents_f"] > 0.9
     assert scores["dep_uas"] > 0.9
     assert scores["root_violations"] == 0.0
-    # And those of other texts.
+    # Also in other texts.
     docs = join(quickstart_docs[200:260], 4)
     scores = segmenter.evaluate(gold_examples(docs, segmenter))
     assert scores["sents_f"] > 0.8
@@ -256,7 +256,7 @@ def test_training_docs_of_one_sentence_each_are_told_of_and_learnt(
     for pipeline in (nlp, spacy.load(tmp_path), make_nlp().from_bytes(nlp.to_bytes()), bare):
         doc = pipeline(TEXT * 3)
         assert len(list(doc.sents)) == 1
-        # Where something is known it counts still.
+        # A boundary that is known counts still.
         doc = pipeline.make_doc(TEXT)
         doc[12].is_sent_start = True
         assert starts_of(pipeline(doc)) == [0, 12]
@@ -420,7 +420,7 @@ def test_sentences_of_a_hook_are_those_that_are_parsed(make, mode):
 
 @pytest.mark.parametrize("mode", ["auto", "given"])
 def test_sentences_of_a_hook_are_trained_on(mode):
-    """Those of the Doc to parse, and of the reference."""
+    """The Doc to parse may have the hook, or the reference."""
     gold = Doc(VOCAB, words=["She", "slept", ".", "Yes", "."])
     for example in (
         Example(hook(Doc(VOCAB, words=["She", "slept", ".", "Yes", "."]), 0, 3), gold),
@@ -500,7 +500,7 @@ def test_boundary_gradient_in_the_component_matches_finite_differences(learning)
         rel=1e-4,
     )
     assert ((gradient.boundaries != 0) == (gold.boundaries != MISSING)).all()
-    # Of the unknown Doc nothing, and of the partial one the two marks.
+    # Nothing is known of one Doc, and two marks of the other.
     starts = np.cumsum([len(example.predicted) for example in examples])
     known = np.flatnonzero(gradient.boundaries[starts[1] :])
     assert known.tolist() == [7 + 2, 7 + 4]
