@@ -48,9 +48,7 @@ class Upstream:
     def __init__(
         self, nlp: Language | None = None, component: Any = None, digest: str | None = None
     ) -> None:
-        self._home: Callable[[], Language | None] = (
-            (lambda: nlp) if nlp is None else weakref.ref(nlp)
-        )
+        self._home: Callable[[], Language | None] = _no_home if nlp is None else weakref.ref(nlp)
         self.component = component
         self._digest = digest
         # The last vocab whose Docs were found to have the component's vectors.
