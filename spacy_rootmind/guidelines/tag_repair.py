@@ -94,7 +94,7 @@ class UDTagRepair(Pipe):
         numbers = sorted({trees[i].doc for i in wrong})
         chosen = [docs[number] for number in numbers]
         tagger = self._find_morphologizer(chosen[0].vocab)
-        require_vectors(tagger.model, chosen, reader="morphologizer")
+        require_vectors(listeners_in(tagger.model), chosen, reader="morphologizer")
         predicted = map(tagger.model.ops.to_numpy, tagger.model.predict(chosen))
         scores = dict(zip(numbers, predicted, strict=True))
         analyses = _read_analyses(tagger)

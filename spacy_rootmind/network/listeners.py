@@ -5,7 +5,7 @@ transformers differ in how their listeners do this; the differences end here. Ne
 imported.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from thinc.api import Model, Ops
@@ -78,22 +78,19 @@ def token_vectors(
     Raises
     ------
     ValueError
-        If a listener is trained, but its transformer neither learns nor annotates; or if the
-        vectors that a listener passes on are of another width or number of tokens.
+        If a listener has no vectors to pass on, or vectors of another width or number of tokens.
     """
     listeners = listeners_in(tok2vec)
-    if is_train and _is_frozen(tok2vec):
-        _require_annotation(docs)
-        found, backprop_found = tok2vec(list(docs), is_train=False)
-    else:
-        found, backprop_found = tok2vec(list(docs), is_train)
+    reads_docs = not is_train or any(map(_is_frozen, listeners))
+    if reads_docs:
+        require_vectors(listeners, docs)
+    found, backprop_found = tok2vec(list(docs), not reads_docs)
     if listeners:
         _require_shapes(listeners[0], docs, found, width)
     vectors = [own if own.shape[1] else ops.alloc2f(len(own), width) for own in found]
-    is_shared = bool(listeners)
 
     def backprop(d_vectors: list[Floats2d]) -> Docs:
-        if is_shared:
+        if listeners:
             d_vectors = [d * grad_factor for d in d_vectors]
         return backprop_found(
             [d if own.shape[1] else d[:, :0] for own, d in zip(found, d_vectors, strict=True)]
@@ -102,7 +99,7 @@ def token_vectors(
     return vectors, backprop
 
 
-def require_vectors(model: Model[Any, Any], docs: Docs, reader: str = "parser") -> None:
+def require_vectors(listeners: Sequence[Tok2Vec], docs: Docs, reader: str = "parser") -> None:
     """Refuse Docs without the vectors that listeners pass on to a reader: they would pass on zeros.
 
     In training, listeners receive the vectors and refuse Docs of their own accord.
@@ -112,15 +109,15 @@ def require_vectors(model: Model[Any, Any], docs: Docs, reader: str = "parser") 
     ValueError
         If there is such a Doc.
     """
-    for listener in listeners_in(model):
+    for listener in listeners:
         for doc in docs:
             if len(doc) and not _has_vectors(listener, doc):
                 raise ValueError(
                     f"the Doc {doc.text[:40]!r} has no token vectors for the {reader}, which "
                     f"listens to {_upstream_of(listener)}: enable this component and put it before "
-                    f"the {reader}, in the `enable` of `nlp.select_pipes` or, if the {reader} "
-                    f"annotates in training, in training.annotating_components; or give the "
-                    f"{reader} token vectors of its own by `nlp.replace_listeners`"
+                    f"the {reader}, in the `enable` of `nlp.select_pipes` or, if it is frozen or "
+                    f"the {reader} annotates in training, in training.annotating_components; or "
+                    f"give the {reader} token vectors of its own by `nlp.replace_listeners`"
                 )
 
 
@@ -153,25 +150,14 @@ def _upstream_of(listener: Tok2Vec) -> str:
     return f"the pipeline's {kind}"
 
 
-def _is_frozen(tok2vec: Tok2Vec) -> bool:
+def _is_frozen(listener: Tok2Vec) -> bool:
     """Tell whether a listener received no vectors, as from one of `training.frozen_components`.
 
     Most listeners then read the annotation that the component, as one of
     `training.annotating_components`, left on the Docs. Listeners to curated transformers do so in
     prediction only.
     """
-    return any(
+    return (
         CURATED_LISTENER in listener.attrs
         and listener.attrs[CURATED_LISTENER_STATE].outputs is None
-        for listener in listeners_in(tok2vec)
     )
-
-
-def _require_annotation(docs: Docs) -> None:
-    for doc in docs:
-        if len(doc) and doc._.trf_data is None:
-            raise ValueError(
-                "the parser listens to a transformer that neither learns nor annotates: put it "
-                "before the parser and, if it is one of training.frozen_components, add it to "
-                "training.annotating_components"
-            )

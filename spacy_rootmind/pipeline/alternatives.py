@@ -35,7 +35,7 @@ below are therefore functions of this module with arguments bound, not nested fu
 class LabelledMaker(partial[LabelledTrees]):
     """Makes trees with labels of their own, from a third argument as well: how to score labels.
 
-    Their log probabilities are those of trees and labels together.
+    A log probability is that of a tree together with its labels.
     """
 
 
@@ -60,11 +60,9 @@ def kbest(k: int, labelled: bool = False) -> Maker:
     Raises
     ------
     ValueError
-        If k is not as described.
+        If an argument is not as described.
     """
-    _check(k, labelled=labelled)
-    made = LabelledMaker(_best_labelled, k=k) if labelled else partial(_best, k=k)
-    return _registered("kbest", made, k=k, labelled=labelled)
+    return _make("kbest", _best_labelled if labelled is True else _best, k=k, labelled=labelled)
 
 
 def sample(k: int, seed: int | None = 0, labelled: bool = False) -> Maker:
@@ -79,77 +77,46 @@ def sample(k: int, seed: int | None = 0, labelled: bool = False) -> Maker:
     seed : int, optional
         At least 0; None for other samples each time.
     labelled : bool
-        Whether labels are drawn as well, and `log_prob` includes them. By default each tree has the
-        best label of each arc, and `log_prob` is that of the tree.
+        Whether labels are drawn as well, and `log_prob` includes them; otherwise as for `kbest`.
 
     Raises
     ------
     ValueError
         If an argument is not as described.
     """
-    return _sampler("sample", k, seed, labelled, replace=True)
+    draw = sample_labelled if labelled is True else partial(_samples, replace=True)
+    return _make("sample", partial(_draw, draw), k=k, seed=seed, labelled=labelled)
 
 
 def sample_without_replacement(k: int, seed: int | None = 0, labelled: bool = False) -> Maker:
     """Make up to k different samples; registered as `spacy_rootmind.sample_without_replacement.v1`.
 
-    With a seed, a sentence's samples depend on the seed and its words alone.
-
-    Parameters
-    ----------
-    k : int
-        Most samples per sentence, at least 1.
-    seed : int, optional
-        At least 0; None for other samples each time.
-    labelled : bool
-        Whether labels are drawn as well, so that the same tree with other labels is another sample,
-        and `log_prob` includes them. By default each tree has the best label of each arc, and
-        `log_prob` is that of the tree.
-
-    Raises
-    ------
-    ValueError
-        If an argument is not as described.
+    For the arguments, see `sample`. With `labelled`, the same tree with other labels is another
+    sample.
     """
-    return _sampler("sample_without_replacement", k, seed, labelled, replace=False)
+    draw = sample_labelled_distinct if labelled is True else partial(_samples, replace=False)
+    made = partial(_draw, draw)
+    return _make("sample_without_replacement", made, k=k, seed=seed, labelled=labelled)
 
 
-def _sampler(name: str, k: int, seed: int | None, labelled: bool, *, replace: bool) -> Maker:
-    _check(k, seed, labelled=labelled)
-    draw: Any = _labelled_samples if labelled else _samples
-    bind = LabelledMaker if labelled else partial
-    made = bind(draw, k=k, seed=seed, replace=replace)
-    return _registered(name, made, k=k, seed=seed, labelled=labelled)
-
-
-def _registered(name: str, maker: Callable[..., Any], **settings: int | None) -> Maker:
-    """Add the block of a config that makes the same; integers of NumPy do not fit there."""
-    plain = {
-        key: value if value is None or isinstance(value, bool) else int(value)
-        for key, value in settings.items()
-    }
-    return RegisteredFunction({"@misc": f"spacy_rootmind.{name}.v1", **plain}, maker)
-
-
-def _check(k: int, seed: int | None = None, *, labelled: bool = False) -> None:
-    """Refuse arguments before anything is parsed.
-
-    Raises
-    ------
-    ValueError
-        If `k` is not an integer of at least 1, `seed` neither None nor an integer of at least 0, or
-        `labelled` no bool.
-    """
+def _make(name: str, function: Callable[..., Any], *, labelled: bool, **settings: Any) -> Maker:
+    """Bind checked settings to a function, with the block of a config that makes the same."""
     if not isinstance(labelled, bool):
         raise ValueError(
             f"expected `labelled` of alternatives as true or false, received {labelled!r}"
         )
+    k, seed = settings["k"], settings.get("seed")
     if not _is_integer(k) or k < 1:
         raise ValueError(
             f"expected `k` of alternatives as an integer of at least 1, received {k!r}"
         )
     if seed is not None and (not _is_integer(seed) or seed < 0):
         raise ValueError(f"expected a seed as an integer of at least 0, or null, received {seed!r}")
+    bind = LabelledMaker if labelled else partial
+    # Integers of NumPy do not fit into a config.
+    plain = {key: value if value is None else int(value) for key, value in settings.items()}
+    block = {"@misc": f"spacy_rootmind.{name}.v1", **plain, "labelled": labelled}
+    return RegisteredFunction(block, bind(function, **plain))
 
 
 def _is_integer(value: object) -> bool:
@@ -159,18 +126,6 @@ def _is_integer(value: object) -> bool:
 def _best(scores: NDArray[np.floating], words: Sequence[str], *, k: int, **kind: Any) -> Trees:
     heads, tree_scores = decode_kbest(scores, k, **kind)
     return heads, _log_probs(tree_scores, scores, **kind)
-
-
-def _samples(
-    scores: NDArray[np.floating],
-    words: Sequence[str],
-    *,
-    k: int,
-    seed: int | None,
-    replace: bool,
-    **kind: Any,
-) -> Trees:
-    return sample_trees(scores, k, replace=replace, seed=_generator(seed, words), **kind)
 
 
 def _best_labelled(
@@ -192,21 +147,21 @@ def _log_probs(
     return np.minimum(tree_scores - log_partition(scores, **kind), 0.0)
 
 
-def _labelled_samples(
+def _draw(
+    draw: Callable[..., Any],
     scores: NDArray[np.floating],
     words: Sequence[str],
-    find_log_probs: FindLogProbs,
-    *,
+    *find_log_probs: FindLogProbs,
     k: int,
     seed: int | None,
-    replace: bool,
     **kind: Any,
-) -> LabelledTrees:
-    draw = sample_labelled if replace else sample_labelled_distinct
-    return draw(scores, k, find_log_probs, _generator(seed, words), **kind)
+) -> Any:
+    """Draw trees by a function, with random numbers that depend on the words."""
+    own = None if seed is None else [seed, zlib.crc32("\0".join(words).encode("utf8"))]
+    return draw(scores, k, *find_log_probs, np.random.default_rng(own), **kind)
 
 
-def _generator(seed: int | None, words: Sequence[str]) -> np.random.Generator:
-    if seed is None:
-        return np.random.default_rng()
-    return np.random.default_rng([seed, zlib.crc32("\0".join(words).encode("utf8"))])
+def _samples(
+    scores: NDArray[np.floating], k: int, generator: np.random.Generator, **kind: Any
+) -> Trees:
+    return sample_trees(scores, k, seed=generator, **kind)

@@ -3,7 +3,6 @@
 All of them refer to the words of a sentence, as in `annotation.details`.
 """
 
-import hashlib
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from spacy_rootmind.annotation.details import (
 )
 from spacy_rootmind.network.architecture import ParserModel
 from spacy_rootmind.network.label_scorer import find_best_labels, find_probable_labels
-from spacy_rootmind.network.transfer import to_host
+from spacy_rootmind.network.structure import weights_digest
 from spacy_rootmind.pipeline.alternatives import Trees, labelled_maker
 from spacy_rootmind.pipeline.sentence_parser import ParsedBatch, ScoredBatch
 from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
@@ -270,27 +269,10 @@ def teacher_name(model: ParserModel, labels: Sequence[str]) -> str:
     """Name a parser by its labels and the weights above its token vectors.
 
     A parser that parses a Doc again is known for the same teacher, from whichever file it was
-    loaded, and one that was trained further for another. The weights are rounded as packages round
-    them (`network.half_precision`), so a parser and its package are the same teacher.
+    loaded, and one that was trained further for another.
     """
-    weights = [
-        node.get_param(name)
-        for layer in model.layers
-        if layer is not model.get_ref("tok2vec")
-        for node in layer.walk()
-        for name in node.param_names
-        if node.has_param(name)
-    ]
-    digest = hashlib.blake2b(repr(tuple(labels)).encode("utf8"), digest_size=8)
-    for array in to_host(model.ops.xp, weights):
-        digest.update(_rounded(array).tobytes())
-    return digest.hexdigest()
-
-
-def _rounded(weights: NDArray) -> NDArray:
-    # Packages have no weights that overflow; here they are as good as any.
-    with np.errstate(over="ignore"):
-        return weights.astype(np.float16) if weights.dtype == np.float32 else weights
+    upper = [layer for layer in model.layers if layer is not model.get_ref("tok2vec")]
+    return weights_digest(upper, repr(tuple(labels)))
 
 
 # --- alternatives ------------------------------------------------------------------------------
@@ -303,22 +285,22 @@ def _find_alternatives(batch: ScoredBatch) -> list[Alternatives]:
     # Makers of the user's own need not accept `projective` unless it matters.
     kind = {"projective": True} if settings.projective else {}
     weights = batch.in_order(batch.log_weights)
-    rows = batch.in_order([bucket.rows for bucket in batch.buckets])
+    roots = batch.scores.layout.roots.tolist()
     found = []
-    for own, sentence, own_rows in zip(weights, batch.sentences, rows, strict=True):
+    for own, sentence, root in zip(weights, batch.sentences, roots, strict=True):
         m = len(sentence.words) + 1
         given: list[Any] = [own[:m, :m], sentence.texts()]
         if is_labelled:
-            given.append(_label_scorer(batch, own_rows))
+            given.append(_label_scorer(batch, root))
         found.append(make(*given, **kind))
     if not is_labelled:
         return _label_alternatives(batch, found)
     return [Alternatives(own.heads[:, 1:], own.labels[:, 1:], own.scores, names) for own in found]
 
 
-def _label_scorer(batch: ScoredBatch, rows: NDArray[np.int64]) -> Callable[..., Any]:
-    """Make the function that finds log probabilities of labels in a sentence with these rows."""
-    return lambda deps, heads: batch.label_log_probs(rows[deps], rows[heads])
+def _label_scorer(batch: ScoredBatch, root: int) -> Callable[..., Any]:
+    """Make the function that finds log probabilities of labels in the sentence with this ROOT."""
+    return lambda deps, heads: batch.label_log_probs(root + deps, root + heads)
 
 
 def _label_alternatives(batch: ScoredBatch, alternatives: Sequence[Trees]) -> list[Alternatives]:

@@ -34,7 +34,7 @@ TABLE = "static_vectors"
 
 
 class DocWithVectors:
-    """What layers read of a Doc, with other static vectors than those of its vocab."""
+    """A Doc as layers read it, with other static vectors than its vocab has."""
 
     def __init__(self, doc: Doc, vectors: Vectors) -> None:
         self.doc = doc
@@ -50,7 +50,7 @@ class DocWithVectors:
 def build_own_static_vectors(
     model: Model[list[Doc], list[Floats2d]],
 ) -> Model[list[Doc], list[Floats2d]]:
-    """Let token vectors read static vectors that are saved with them, not those of the vocab.
+    """Give token vectors static vectors that are saved with them, instead of the vocab's.
 
     Registered as `spacy_rootmind.OwnStaticVectors.v1`. The table is empty until a trained component
     is loaded: `nlp.replace_listeners` fills it, in a pipeline that has a `root_mst`.
@@ -110,20 +110,25 @@ def require_static_vectors(layers: Sequence[Model], docs: Sequence[Doc]) -> None
     Raises
     ------
     ValueError
-        If one reads static vectors, and those of the vocab have another width.
+        If one reads static vectors of another width than the vocab has.
     """
     if not docs:
         return
     vectors = docs[0].vocab.vectors
-    for reader in [found for layer in layers for found in vocab_readers(layer)]:
-        width = reader.maybe_get_dim("nM")
-        if width is not None and width != vectors.shape[1]:
-            raise ValueError(
-                f"the parser reads static vectors of width {width}, and those of the pipeline's "
-                f"vocab have width {vectors.shape[1]}: give it those that it was trained with, by "
-                f"`nlp.vocab.vectors = source.vocab.vectors`, or in a config by `vectors` under "
-                f"[initialize]"
-            )
+    for width in missing_widths(layers, vectors):
+        raise ValueError(
+            f"the parser reads static vectors of width {width}, and those of the pipeline's "
+            f"vocab have width {vectors.shape[1]}: give it those that it was trained with, by "
+            f"`nlp.vocab.vectors = source.vocab.vectors`, or in a config by `vectors` under "
+            f"[initialize]"
+        )
+
+
+def missing_widths(layers: Sequence[Model], vectors: Vectors) -> list[int]:
+    """List the widths of static vectors that layers read, and that the given vectors lack."""
+    readers = [reader for layer in layers for reader in vocab_readers(layer)]
+    widths = [reader.maybe_get_dim("nM") for reader in readers]
+    return [width for width in widths if width not in (None, vectors.shape[1])]
 
 
 def vocab_readers(model: Model) -> list[Model]:

@@ -39,7 +39,6 @@ from spacy_rootmind.annotation.sentences import (
 )
 from spacy_rootmind.annotation.teacher_records import earlier_start_probs
 from spacy_rootmind.annotation.writing import DocParse, SentenceParse, join_sentences
-from spacy_rootmind.compat import EXTENSION_KEY
 from spacy_rootmind.guidelines.constraints import (
     CONSTRAINTS,
     DocConstraints,
@@ -214,10 +213,9 @@ def _long_vectors(model: ParserModel, doc: Doc) -> Floats2d:
 
 
 def _copy_slice(doc: Doc, first: int, last: int) -> Doc:
-    """Copy a slice of a Doc with all that layers may read: attributes, tensor, hooks, user data.
+    """Copy a slice of a Doc with its attributes and tensor, which layers read.
 
-    `Span.as_doc` also computes the slice's vector, by the user's hook where there is one, and with
-    `copy_user_data` fails on keys that only look like keys of extension attributes.
+    `Span.as_doc` also computes the slice's vector, by the user's hook where there is one.
     """
     tokens: Any = doc[first:last]
     piece = Doc(
@@ -231,16 +229,6 @@ def _copy_slice(doc: Doc, first: int, last: int) -> Doc:
         values[0, COPIED.index(ENT_IOB)] = BEGINS_ENTITY
     piece.from_array(COPIED, values)
     piece.tensor = doc.tensor[first:last]
-    piece.user_hooks = doc.user_hooks
-    piece.user_span_hooks = doc.user_span_hooks
-    piece.user_token_hooks = doc.user_token_hooks
-    offset = doc[first].idx
-    stored: dict[Any, Any] = doc.user_data
-    for key, value in stored.items():
-        if isinstance(key, tuple) and len(key) == 4 and key[0] == EXTENSION_KEY:
-            places = [at - offset if isinstance(at, int) else at for at in key[2:]]
-            key = (*key[:2], *places)
-        piece.user_data[key] = value
     return piece
 
 

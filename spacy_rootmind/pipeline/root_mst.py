@@ -1,10 +1,9 @@
 """The pipeline component `root_mst`."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, cast
 
 from spacy import util
 from spacy.language import Language
@@ -30,7 +29,6 @@ from spacy_rootmind.network.architecture import (
     reading_layers,
 )
 from spacy_rootmind.network.label_scorer import NULL_LABEL, begin_label_scores
-from spacy_rootmind.network.listeners import require_vectors
 from spacy_rootmind.pipeline import serialization
 from spacy_rootmind.pipeline.attributes import (
     attributes_read,
@@ -57,6 +55,25 @@ INIT_SAMPLE = 10
 # Docs that are scored at once to fit temperatures.
 FIT_BATCH = 32
 
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _named(method: Method) -> Method:
+    """Prefix the errors of a method with the name of its component."""
+
+    @wraps(method)
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(self, *args, **kwargs)
+        except ValueError as error:
+            prefix = f"[{self.name}] "
+            if str(error).startswith(prefix):
+                raise
+            kind = NoTreeError if isinstance(error, NoTreeError) else ValueError
+            raise kind(f"{prefix}{error}") from error
+
+    return cast(Method, run)
+
 
 class RootMST(TrainablePipe):
     """Dependency parser that decodes arc scores to single-root trees.
@@ -77,6 +94,7 @@ class RootMST(TrainablePipe):
 
     settings: Settings
 
+    @_named
     def __init__(
         self,
         vocab: Vocab,
@@ -86,20 +104,19 @@ class RootMST(TrainablePipe):
         scorer: Callable | None = None,
         **settings: Any,
     ) -> None:
+        self.name = name
         if not isinstance(model, Model) or not {"tok2vec", "trees"} <= set(model.ref_names):
             raise ValueError(
-                f"[{name}] expected model as a network of spacy_rootmind.BiaffineParser.v1 or "
+                f"expected model as a network of spacy_rootmind.BiaffineParser.v1 or "
                 f"spacy_rootmind.LinearParser.v1, received {model!r:.80}"
             )
         self.vocab = vocab
         self.model = model
         self.upstream = Upstream()
-        self.name = name
         self.scorer = scorer
-        with self._named():
-            if scorer is not None:
-                require_kind("scorer", scorer)
-            self.use_settings(Settings(**settings))
+        if scorer is not None:
+            require_kind("scorer", scorer)
+        self.use_settings(Settings(**settings))
         # The settings as in the config of the pipeline.
         self.saved_settings = self.settings.as_config()
         self._warned_of_labels: set[int] = set()
@@ -108,7 +125,8 @@ class RootMST(TrainablePipe):
             "split where boundaries are most likely."
         )
         self._warn_of_attributes = WarnOnce(
-            "%s. This component is updated alone, so it is trained as if the attribute were unset."
+            "[%s] %s. This component is updated alone, so it is trained as if the attribute were "
+            "unset."
         )
         self._warn_of_rehearsal = WarnOnce(
             "[%s] nlp.rehearse changes nothing in this parser, which has no rehearsal. To keep "
@@ -116,16 +134,6 @@ class RootMST(TrainablePipe):
         )
         explain_subtypes()
         self.cfg: dict[str, Any] = serialization.initial_cfg()
-
-    @property
-    def name(self) -> str:
-        """Name in the pipeline. spaCy also sets it before it connects listeners."""
-        return TrainablePipe.name.__get__(self)
-
-    @name.setter
-    def name(self, name: str) -> None:
-        self.upstream.prepare_link(self.model, self.name, name)
-        TrainablePipe.name.__set__(self, name)
 
     # --- labels --------------------------------------------------------------------------------
 
@@ -144,6 +152,7 @@ class RootMST(TrainablePipe):
         """The labels as `spacy init labels` writes them and `initialize` reads them."""
         return {"root_label": self.root_label, "labels": list(self.cfg["labels"])}
 
+    @_named
     def add_label(self, label: str) -> int:
         """Add a label before the network is initialized; returns 1 if it is new, else 0.
 
@@ -158,7 +167,7 @@ class RootMST(TrainablePipe):
             return 0
         if self.is_initialized:
             raise ValueError(
-                f"[{self.name}] cannot add label {label!r}: the network already has "
+                f"cannot add label {label!r}: the network already has "
                 f"{len(self.cfg['labels'])} labels; initialize it again with all of them"
             )
         self.cfg["labels"].append(label)
@@ -200,26 +209,17 @@ class RootMST(TrainablePipe):
     def _require_initialized(self) -> None:
         if not self.is_initialized:
             raise ValueError(
-                f"[{self.name}] is not initialized: train it (`nlp.initialize`, or "
-                f"`spacy train`), or load a trained pipeline"
+                "is not initialized: train it (`nlp.initialize`, or "
+                "`spacy train`), or load a trained pipeline"
             )
 
     def _require_attributes(self, docs: Sequence[Doc]) -> None:
         """Refuse Docs without the attributes that the network reads."""
-        with self._named():
-            require_attributes(docs, attributes_read(self.model))
-
-    @contextmanager
-    def _named(self) -> Iterator[None]:
-        """Prefix errors with the name of this component."""
-        try:
-            yield
-        except ValueError as error:
-            kind = NoTreeError if isinstance(error, NoTreeError) else ValueError
-            raise kind(f"[{self.name}] {error}") from error
+        require_attributes(docs, attributes_read(self.model))
 
     # --- training ------------------------------------------------------------------------------
 
+    @_named
     def initialize(
         self,
         get_examples: Callable[[], Iterable[Example]],
@@ -254,30 +254,27 @@ class RootMST(TrainablePipe):
         """
         validate_get_examples(get_examples, "RootMST.initialize")
         examples = list(get_examples())
-        with self._named():
-            if nlp is not None:
-                require_annotated_vectors(
-                    nlp,
-                    self.name,
-                    attributes_read(self.model),
-                    reads_sentences=self.settings.sentences != "doc",
-                )
-            root_label, names = choose_labels(examples, labels, self.root_label, self.cfg["labels"])
-            if self.settings.guidelines is not None:
-                # Labels that these are not for are an error now, not at the first evaluation.
-                self.settings.guidelines((root_label, *names))
+        if nlp is not None:
+            require_annotated_vectors(
+                nlp,
+                self.name,
+                attributes_read(self.model),
+                reads_sentences=self.settings.sentences != "doc",
+            )
+        root_label, names = choose_labels(examples, labels, self.root_label, self.cfg["labels"])
+        if self.settings.guidelines is not None:
+            # Labels that these are not for are an error now, not at the first evaluation.
+            self.settings.guidelines((root_label, *names))
         n_labels = self._label_layer.maybe_get_dim("nO")
         if n_labels not in (None, len(names)):
             raise ValueError(
-                f"[{self.name}] the network has {n_labels} labels besides the root's, and the data "
+                f"the network has {n_labels} labels besides the root's, and the data "
                 f"has {len(names)}: add the pipe again, or pass the `label_data` that it was "
                 f"initialized with"
             )
         sample = [eg.predicted for eg in examples if len(eg.predicted)][:INIT_SAMPLE]
         if not sample:
-            raise ValueError(
-                f"[{self.name}] none of the {len(examples)} training examples has tokens to parse"
-            )
+            raise ValueError(f"none of the {len(examples)} training examples has tokens to parse")
         if labels is None and not self.cfg["labels"] and is_placeholder(examples):
             util.logger.warning(
                 "[%s] is initialized without examples and labels, so its only labels are %r and "
@@ -291,7 +288,9 @@ class RootMST(TrainablePipe):
         self.cfg["finds_boundaries"] = self._can_learn_boundaries(examples)
         self._store_labels()
         self._label_layer.set_dim("nO", len(names))
-        self.upstream.accept()
+        if nlp is not None:
+            self.upstream = Upstream(nlp)
+        self.upstream.connect(self.model)
         self.model.initialize(X=sample)
 
     def _can_learn_boundaries(self, examples: Sequence[Example]) -> bool:
@@ -322,6 +321,7 @@ class RootMST(TrainablePipe):
         is_new = self.settings.sentences == "auto" and bool((gold.boundaries > 0.5).any())
         return self.cfg["finds_boundaries"] or is_new
 
+    @_named
     def update(
         self,
         examples: Iterable[Example],
@@ -357,7 +357,7 @@ class RootMST(TrainablePipe):
         if not any(len(eg.predicted) for eg in examples):
             return losses
         self._require_initialized()
-        self.upstream.accept()
+        self.upstream.accept(examples[0].predicted.vocab, self.name)
         self._check_attributes([eg.predicted for eg in examples], is_alone=is_alone)
         set_dropout_rate(self.model, drop)
         gold = self._align(examples)
@@ -398,7 +398,7 @@ class RootMST(TrainablePipe):
         except ValueError as error:
             if not is_alone:
                 raise
-            self._warn_of_attributes(error)
+            self._warn_of_attributes(self.name, error)
 
     def finish_update(self, sgd: Optimizer) -> None:
         """Take a step; the layers above the token vectors at `learn_rate_factor` times the rate."""
@@ -410,6 +410,7 @@ class RootMST(TrainablePipe):
         for layer in upper_layers:
             layer.finish_update(faster)
 
+    @_named
     def training_input(self, examples: Iterable[Example]) -> ParserInput:
         """Make the network's input for training, with the arcs whose labels are trained.
 
@@ -421,6 +422,7 @@ class RootMST(TrainablePipe):
         self._require_attributes([eg.predicted for eg in examples])
         return self._make_input(examples, self._align(examples))
 
+    @_named
     def get_loss(
         self, examples: Iterable[Example], scores: ParserScores
     ) -> tuple[float, ParserGradient]:
@@ -440,24 +442,22 @@ class RootMST(TrainablePipe):
         gold = self._align(examples)
         if scores.labels is None:
             choose: Any = self._make_input(examples, gold).choose_arcs
-            with self._named():
-                labels = [
-                    begin_label_scores(self._label_layer, scores.trees, arcs, is_train=False)[0]
-                    for arcs in choose(scores.trees)
-                ]
+            labels = [
+                begin_label_scores(self._label_layer, scores.trees, arcs, is_train=False)[0]
+                for arcs in choose(scores.trees)
+            ]
             scores = scores._replace(labels=labels)
         return self._loss(gold, scores)
 
     def _align(self, examples: Sequence[Example], *, teachers: bool = True) -> GoldBatch:
         settings = self.settings
-        with self._named():
-            return GoldBatch.from_examples(
-                examples,
-                self.root_label,
-                settings.sentences,
-                settings.max_sentence_length,
-                teachers=teachers,
-            )
+        return GoldBatch.from_examples(
+            examples,
+            self.root_label,
+            settings.sentences,
+            settings.max_sentence_length,
+            teachers=teachers,
+        )
 
     def _make_input(self, examples: Sequence[Example], gold: GoldBatch) -> ParserInput:
         """Make the network's input for aligned examples, with the arcs whose labels are trained."""
@@ -468,15 +468,14 @@ class RootMST(TrainablePipe):
         return ParserInput(docs, gold.sentences, list(map(words_of, docs)), choose_arcs)
 
     def _loss(self, gold: GoldBatch, scores: ParserScores) -> tuple[float, ParserGradient]:
-        with self._named():
-            return parser_loss(
-                self.model.ops,
-                gold,
-                scores,
-                self.settings.objective,
-                self._trains_boundaries(gold),
-                self.settings.margin,
-            )
+        return parser_loss(
+            self.model.ops,
+            gold,
+            scores,
+            self.settings.objective,
+            self._trains_boundaries(gold),
+            self.settings.margin,
+        )
 
     def _label_columns(self) -> dict[int, int]:
         """Map the hash of each label to its column in the label scores."""
@@ -500,6 +499,7 @@ class RootMST(TrainablePipe):
             len(self.cfg["labels"]),
         )
 
+    @_named
     def fit_temperature(self, examples: Iterable[Example]) -> float:
         """Fit the temperature under which gold heads are the most probable, and use it.
 
@@ -520,12 +520,8 @@ class RootMST(TrainablePipe):
             # Temperatures are fitted to trees: a teacher's confidence says nothing about errors.
             gold = self._align(chunk, teachers=False)
             given = self._make_input(chunk, gold)._replace(choose_arcs=None)
-            with self._named():
-                require_vectors(self.model, given.docs)
-                trees = self.model.predict(given).trees
-                heads, labels = collect_scores(
-                    self._label_layer, gold, trees, self._label_columns()
-                )
+            trees = self.model.predict(given).trees
+            heads, labels = collect_scores(self._label_layer, gold, trees, self._label_columns())
             batches += heads
             label_batches += labels
         self.cfg["label_temperature"] = fit_label_temperature(label_batches)
@@ -534,6 +530,7 @@ class RootMST(TrainablePipe):
 
     # --- prediction ----------------------------------------------------------------------------
 
+    @_named
     def predict(self, docs: Iterable[Doc]) -> list[DocParse]:
         """Parse Docs without changing them, in bounded memory."""
         self._require_initialized()
@@ -548,12 +545,10 @@ class RootMST(TrainablePipe):
             on_split=self._tell_of_split,
         )
         docs = list(docs)
-        with self._named():
-            require_attributes(docs, attributes_read(self.model))
-            self.upstream.require(self.model, docs)
-            require_vectors(self.model.get_ref("tok2vec"), docs)
-            require_static_vectors(reading_layers(self.model), docs)
-            return parse_docs(self.model, docs, context)
+        self._require_attributes(docs)
+        self.upstream.require(self.model.get_ref("tok2vec"), docs, self.name)
+        require_static_vectors(reading_layers(self.model), docs)
+        return parse_docs(self.model, docs, context)
 
     def _tell_of_split(self, doc: Doc, n_split: int) -> None:
         self._warn_of_split(self.name, doc[:8].text, self.settings.max_sentence_length)
@@ -591,11 +586,13 @@ class RootMST(TrainablePipe):
 
     # --- serialization -------------------------------------------------------------------------
 
+    @_named
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """Save the component to bytes; raises as `to_disk`. Settings are in the config."""
         self._refuse_wrong_when_loaded()
         return serialization.save_bytes(self, exclude)
 
+    @_named
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         """Save the component to a folder. Settings are in the config of the pipeline.
 
@@ -603,32 +600,30 @@ class RootMST(TrainablePipe):
         ------
         ValueError
             If the settings are others than the config's: those would come back when it is loaded.
-            If it listens to a component of another pipeline.
         """
         self._refuse_wrong_when_loaded()
         serialization.save_folder(self, util.ensure_path(path), exclude)
 
     def _refuse_wrong_when_loaded(self) -> None:
-        with self._named():
-            self.upstream.require_to_save(self.model)
         for name, value in self.settings.as_config().items():
             saved = self.saved_settings[name]
             if value != saved:
                 raise ValueError(
-                    f"[{self.name}] cannot save {name}: expected the value that the pipeline's "
+                    f"cannot save {name}: expected the value that the pipeline's "
                     f"config has, {saved!r}, found {value!r}, which the component alone has; "
                     f"call `spacy_rootmind.configure(nlp, {self.name!r}, {name}=...)` with a value "
                     f"that a config can have. That of a registered function is its block, such as "
                     f'{{"@misc": "my_function.v1"}}'
                 )
 
+    @_named
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "RootMST":
         """Load the component from the bytes of `to_bytes`; raises as `from_disk`."""
-        with self._named():
-            serialization.load_bytes(self, bytes_data, exclude)
+        serialization.load_bytes(self, bytes_data, exclude)
         self._store_labels()
         return self
 
+    @_named
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "RootMST":
         """Load the component from a folder that `to_disk` wrote.
 
@@ -638,7 +633,6 @@ class RootMST(TrainablePipe):
             If a file is missing or damaged, or does not fit the config or the other files. The
             component may then be half loaded.
         """
-        with self._named():
-            serialization.load_folder(self, util.ensure_path(path), exclude)
+        serialization.load_folder(self, util.ensure_path(path), exclude)
         self._store_labels()
         return self

@@ -106,7 +106,7 @@ class ScoredBatch:
     arc_scores: list[NDArray[np.floating]]
     context: PredictionContext
 
-    @property
+    @cached_property
     def buckets(self) -> list[Bucket]:
         """The sentences of each array, along its first axis."""
         return self.scores.layout.buckets
@@ -123,18 +123,17 @@ class ScoredBatch:
         return [scores.astype(np.float64) / temperature for scores in self.arc_scores]
 
     @cached_property
-    def _rows(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """The rows of all buckets, one after the other; the start of each, and its width."""
-        rows = [bucket.rows for bucket in self.buckets]
-        sizes = np.array([own.size for own in rows])
-        widths = np.array([own.shape[1] for own in rows])
-        return np.concatenate([own.ravel() for own in rows]), np.cumsum(sizes) - sizes, widths
+    def _roots(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The flat rows of the sentences' ROOTs, bucket by bucket, and the start of each bucket."""
+        sentences = [bucket.sentences for bucket in self.buckets]
+        starts = np.cumsum([0, *map(len, sentences)])
+        return self.scores.layout.roots[np.concatenate(sentences)], starts
 
     def rows_of(self, arcs: PaddedArcs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Look up the flat rows of dependents and of heads."""
-        rows, starts, widths = self._rows
-        first = starts[arcs.batch] + arcs.sentence * widths[arcs.batch]
-        return rows[first + arcs.dep], rows[first + arcs.head]
+        roots, starts = self._roots
+        first = roots[starts[arcs.batch] + arcs.sentence]
+        return first + arcs.dep, first + arcs.head
 
     def in_order(self, parts: Sequence[Any]) -> list[Any]:
         """Put the parts of each bucket's sentences into the order of the sentences."""

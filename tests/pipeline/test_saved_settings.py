@@ -1,14 +1,11 @@
 """Settings changed by `configure`: they are in the config, and come back when it is loaded."""
 
 import copy
-import gc
 import pickle
 
 import pytest
 import spacy
-from commandline import spacy_command
 from parsers import assign, make_nlp
-from spacy.tokens import Doc
 from spacy.util import get_lang_class, registry
 from thinc.api import Config
 
@@ -61,7 +58,7 @@ def block(nlp, name="root_mst"):
     return nlp.config["components"][name]
 
 
-# Those that go together.
+# The settings that go together.
 TOGETHER = {
     name: value for name, value in CHANGED.items() if name not in ("projective", "guidelines")
 }
@@ -112,15 +109,6 @@ def test_changed_settings_are_in_the_config(nlp):
         assert block(nlp) == {**before, name: in_config}
         assert settings_of(nlp) == {**default_settings(), name: in_config}
         configure(nlp, **{name: before[name]})
-
-
-def test_the_last_value_counts(nlp, tmp_path):
-    for temperature in (3.0, None, 2.0):
-        configure(nlp, temperature=temperature)
-    configure(nlp, confidence=True)
-    configure(nlp, confidence=False)
-    again = via_disk(nlp, tmp_path / "model")
-    assert settings_of(again) == {**default_settings(), "temperature": 2.0}
 
 
 def test_the_fitted_temperature_stays_when_another_is_set(nlp, tmp_path):
@@ -297,41 +285,3 @@ def test_functions_without_a_name_can_be_used_but_not_saved(parsing, registered,
             save()
     configure(parsing, constraints=registered)
     assert settings_of(via_disk(parsing, tmp_path / "model"))["confidence"]
-
-
-# --- the ways of a pipeline --------------------------------------------------------------------
-
-
-def test_other_processes_get_only_the_component(parsing):
-    """Where processes are spawned, each component is pickled by itself."""
-    parser = parser_of(parsing)
-    assign(parser, confidence=True)
-    assert len(pickle.dumps(parser)) < len(pickle.dumps(parsing))
-    again = pickle.loads(pickle.dumps(parser))
-    assert 0 < again(Doc(parsing.vocab, words=["It", "rained"]))[0]._.head_prob <= 1
-
-
-@pytest.mark.workflow
-def test_assembled_and_packaged_pipelines_have_the_changed_settings(nlp, tmp_path):
-    configure(nlp, temperature=3.0)
-    nlp.to_disk(tmp_path / "model")
-    sourced = Config().from_disk(tmp_path / "model" / "config.cfg")
-    sourced["components"]["root_mst"] = {"source": str(tmp_path / "model")}
-    sourced.to_disk(tmp_path / "source.cfg")
-    spacy_command("assemble", "source.cfg", "made", cwd=tmp_path)
-    assert parser_of(spacy.load(tmp_path / "made")).temperature == 3.0
-    (tmp_path / "out").mkdir()
-    spacy_command("package", "model", "out", "--build", "none", cwd=tmp_path)
-    [packaged] = (tmp_path / "out").rglob("config.cfg")
-    assert parser_of(spacy.load(packaged.parent)).temperature == 3.0
-
-
-def test_settings_are_kept_after_the_collector_has_frozen_its_objects(nlp, tmp_path):
-    """As in servers that load a pipeline before they fork."""
-    gc.freeze()
-    try:
-        configure(nlp, confidence=True)
-    finally:
-        gc.unfreeze()
-    assert block(nlp)["confidence"] is True
-    assert parser_of(via_disk(nlp, tmp_path / "model")).settings.confidence is True

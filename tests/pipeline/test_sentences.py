@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 import spacy
-from commandline import spacy_command, write_docs
 from gradients import assert_directional
 from parsers import (
     arcs_of,
@@ -76,7 +75,7 @@ def test_the_parser_alone_finds_sentences(segmenter, quickstart_docs):
     assert scores["sents_f"] > 0.9
     assert scores["dep_uas"] > 0.9
     assert scores["root_violations"] == 0.0
-    # And those of other texts.
+    # Also in other texts.
     docs = join(quickstart_docs[200:260], 4)
     scores = segmenter.evaluate(gold_examples(docs, segmenter))
     assert scores["sents_f"] > 0.8
@@ -191,15 +190,6 @@ def test_boundaries_are_kept_without_heads_and_without_labels_of_roots(make, mod
 # --- whitespace --------------------------------------------------------------------------------
 
 
-def test_whitespace_anywhere_leaves_sound_trees(segmenter):
-    rng = rng_for("whitespace")
-    for share in (0.1, 0.5, 0.9) * 10:
-        doc = Doc(segmenter.vocab, words=random_words(rng, int(rng.integers(1, 25)), share))
-        doc = segmenter(doc)
-        assert_parsed(doc)
-        assert not any(s[0].is_space for s in list(doc.sents)[1:])
-
-
 def test_whitespace_under_a_users_own_boundaries(segmenter):
     rng = rng_for("own boundaries")
     of_spaces_only = starting_with_space = 0
@@ -266,7 +256,7 @@ def test_training_docs_of_one_sentence_each_are_told_of_and_learnt(
     for pipeline in (nlp, spacy.load(tmp_path), make_nlp().from_bytes(nlp.to_bytes()), bare):
         doc = pipeline(TEXT * 3)
         assert len(list(doc.sents)) == 1
-        # Where something is known it counts still.
+        # A boundary that is known counts still.
         doc = pipeline.make_doc(TEXT)
         doc[12].is_sent_start = True
         assert starts_of(pipeline(doc)) == [0, 12]
@@ -430,7 +420,7 @@ def test_sentences_of_a_hook_are_those_that_are_parsed(make, mode):
 
 @pytest.mark.parametrize("mode", ["auto", "given"])
 def test_sentences_of_a_hook_are_trained_on(mode):
-    """Those of the Doc to parse, and of the reference."""
+    """The Doc to parse may have the hook, or the reference."""
     gold = Doc(VOCAB, words=["She", "slept", ".", "Yes", "."])
     for example in (
         Example(hook(Doc(VOCAB, words=["She", "slept", ".", "Yes", "."]), 0, 3), gold),
@@ -510,7 +500,7 @@ def test_boundary_gradient_in_the_component_matches_finite_differences(learning)
         rel=1e-4,
     )
     assert ((gradient.boundaries != 0) == (gold.boundaries != MISSING)).all()
-    # Of the unknown Doc nothing, and of the partial one the two marks.
+    # Nothing is known of one Doc, and two marks of the other.
     starts = np.cumsum([len(example.predicted) for example in examples])
     known = np.flatnonzero(gradient.boundaries[starts[1] :])
     assert known.tolist() == [7 + 2, 7 + 4]
@@ -566,19 +556,6 @@ def test_extreme_thresholds_keep_what_is_stated(make, threshold):
     marks = [True, None, True, None, None, False, None]
     found = starts_of(nlp(Doc(nlp.vocab, words=words, sent_starts=marks)))
     assert found == ([0, 1, 2, 4, 6] if threshold == 0 else [0, 2, 4])
-
-
-@pytest.mark.workflow
-def test_spacy_tries_all_thresholds(segmenter, quickstart_docs, tmp_path):
-    """`spacy find-threshold` begins at 0 and ends at 1."""
-    segmenter.to_disk(tmp_path / "parser")
-    write_docs(tmp_path / "dev.spacy", join(quickstart_docs[200:220], 4))
-    printed = spacy_command(
-        *("find-threshold", tmp_path / "parser", tmp_path / "dev.spacy"),
-        *("root_mst", "boundary_threshold", "sents_f", "-n", "3"),
-        cwd=tmp_path,
-    )
-    assert "Best threshold" in printed
 
 
 # --- probabilities of starts ---------------------------------------------------------------------

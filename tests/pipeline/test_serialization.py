@@ -41,19 +41,6 @@ def test_saved_model_holds_no_pickle(saved):
     assert srsly.read_json(saved / "root_mst" / "cfg")["root_label"] == "ROOT"
 
 
-@pytest.mark.parametrize("name", ["cfg", "model"])
-@pytest.mark.parametrize("damage", ["truncated", "missing"])
-def test_from_disk_damaged_file_is_named(saved, name, damage):
-    path = saved / "root_mst" / name
-    data = path.read_bytes()
-    if damage == "missing":
-        path.unlink()
-    else:
-        path.write_bytes(data[: len(data) // 2])
-    with pytest.raises(ValueError, match=r"\[root_mst\] cannot load .*root_mst.*save it again"):
-        spacy.load(saved)
-
-
 def test_attributes_are_there_after_unpickling_elsewhere(trained):
     with settable(trained) as set_all:
         data = pickle.dumps(set_all(confidence=True))
@@ -65,12 +52,6 @@ def test_attributes_are_there_after_unpickling_elsewhere(trained):
         assert 0 < nlp("The dog barked.")[0]._.head_prob <= 1
     finally:
         register_extensions()
-
-
-@pytest.mark.parametrize("data", [b"\x80", b"", b"\xc1"])
-def test_from_bytes_of_something_else_is_refused(data):
-    with pytest.raises(ValueError, match=r"cannot load the given bytes"):
-        make_nlp().get_pipe("root_mst").from_bytes(data)
 
 
 def test_from_disk_without_vocab_is_refused(saved):
