@@ -100,31 +100,11 @@ def test_stored_pipeline_is_small_and_parses_alike(trained, corpus, tmp_path):
     assert config["paths"]["train"] is None
     network = config["components"]["root_mst"]["model"]
     assert network["tok2vec"]["width"] == WIDTH
-    assert network["label_rank"] == SMALL_MODEL["label_width"] < make_package.LABEL_RANK
     again = make_package.store(tmp_path / "stored", tmp_path / "again", corpus)
     assert again.get_pipe("tok2vec").model.to_bytes() == stored.get_pipe("tok2vec").model.to_bytes()
     doc = stored("The cat slept!!!!!")
     assert [token.text for token in doc] == ["The", "cat", "slept", "!!!!!"]
     assert doc.to_json() == again(doc.text).to_json()
-
-
-def test_labels_of_low_rank_stay_what_they_are(trained, monkeypatch):
-    model = spacy.load(trained).get_pipe("root_mst").model
-    labels = model.get_ref("labels")
-    shape = labels.layers[0].get_param("U").shape
-    rng = np.random.default_rng(0)
-    P, Q, core = (rng.normal(size=n) for n in ((shape[0], 3), (shape[2], 3), (3, shape[1], 3)))
-    tensor = np.einsum("ar,rls,bs->alb", P, core, Q)
-    labels.layers[0].set_param("U", tensor.astype("f"))
-    monkeypatch.setattr(make_package, "LABEL_RANK", 3)
-    assert make_package.reduce_labels(model) == 3
-    found = {name: labels.layers[0].get_param(name) for name in ("P", "U", "Q")}
-    assert found["U"].shape == (3, shape[1], 3)
-    # Up to the mean over labels, which changes no probability.
-    expected = tensor - tensor.mean(axis=1, keepdims=True)
-    again = np.einsum("ar,rls,bs->alb", *found.values())
-    np.testing.assert_allclose(again, expected, atol=1e-4)
-    assert make_package.reduce_labels(model) == 3
 
 
 def test_training_starts_from_another_pipeline(trained, quickstart_docs):

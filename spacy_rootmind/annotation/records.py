@@ -86,10 +86,19 @@ def read_record(span: Span) -> ParseDetails | None:
     the sentence was tokenized again since it was parsed. Raises UnreadableDetailsError if the
     record has another format or is damaged.
     """
-    details = _find_details(span)
-    if details is not None and not _has_its_tokens(details, span):
-        _refuse_other_tokens(details, span)
-    return details
+    stored: dict[Any, Any] = span.doc.user_data
+    key = _key(span)
+    packed: Any = stored.get(key)
+    if type(packed) is not StoredRecord:
+        if key not in stored:
+            _refuse_other_spans(span)
+            return None
+        check_record(packed, span, KINDS, DISTRIBUTIONS)
+        stored[key] = packed = StoredRecord(packed, _unpack(packed))
+    extents = packed.details.extents
+    if len(extents) != len(span) or not has_extents(span.doc, span.start, extents):
+        _refuse_other_tokens(packed.details, span)
+    return packed.details
 
 
 def read_token_record(token: Token) -> tuple[ParseDetails, int] | None:
@@ -99,8 +108,7 @@ def read_token_record(token: Token) -> tuple[ParseDetails, int] | None:
     those that were parsed, in nanoseconds each.
     """
     doc = token.doc
-    stored: dict[Any, Any] = doc.user_data
-    if not stored:
+    if not doc.user_data:
         return None
     try:
         sentence = token.sent
@@ -110,41 +118,17 @@ def read_token_record(token: Token) -> tuple[ParseDetails, int] | None:
         raise OutdatedDetailsError(
             f"the Doc {doc.text[:40]!r} has parse details, but no sentences: {error}"
         ) from error
-    # Written out, since a loop over all tokens should cost next to nothing.
-    packed = stored.get((EXTENSION_KEY, NAME, sentence.start_char, sentence.end_char))
-    details = packed.details if type(packed) is StoredRecord else _find_details(sentence)
-    if details is None:
-        return None
-    if not _has_its_tokens(details, sentence):
-        _refuse_other_tokens(details, sentence)
-    return details, token.i - sentence.start
+    details = read_record(sentence)
+    return None if details is None else (details, token.i - sentence.start)
 
 
-def _find_details(span: Span) -> ParseDetails | None:
-    """Read the details under the characters of a span; raises as `read_record`."""
-    stored: dict[Any, Any] = span.doc.user_data
-    key = _key(span)
-    packed: Any = stored.get(key)
-    if type(packed) is StoredRecord:
-        return packed.details
-    if key not in stored:
-        if has_records(span.doc):
-            raise OutdatedDetailsError(
-                f"expected one of the sentences that root_mst parsed, with the boundaries that it "
-                f"had then, received the span {span.text[:40]!r}: the Doc has parse details of "
-                f"other spans only; pass a whole sentence, or parse the Doc again if its "
-                f"boundaries were changed"
-            )
-        return None
-    check_record(packed, span, KINDS, DISTRIBUTIONS)
-    details = _unpack(packed)
-    stored[key] = StoredRecord(packed, details)
-    return details
-
-
-def _has_its_tokens(details: ParseDetails, span: Span) -> bool:
-    extents = details.extents
-    return len(extents) == len(span) and has_extents(span.doc, span.start, extents)
+def _refuse_other_spans(span: Span) -> None:
+    if has_records(span.doc):
+        raise OutdatedDetailsError(
+            f"expected one of the sentences that root_mst parsed, with the boundaries that it had "
+            f"then, received the span {span.text[:40]!r}: the Doc has parse details of other spans "
+            f"only; pass a whole sentence, or parse the Doc again if its boundaries were changed"
+        )
 
 
 def _refuse_other_tokens(details: ParseDetails, span: Span) -> NoReturn:
@@ -199,18 +183,10 @@ def _pack(details: ParseDetails) -> dict[str, Any]:
     for name in KINDS:
         part = getattr(details, name)
         if name == DISTRIBUTIONS:
-            if part:
-                packed[name] = [_pack_part(distribution) for distribution in part]
-        elif part is not None:
-            packed[name] = _pack_part(part)
+            part = [dict(vars(each)) for each in part]
+        if part:
+            packed[name] = part if name == DISTRIBUTIONS else dict(vars(part))
     return packed
-
-
-def _pack_part(part: Any) -> dict[str, Any]:
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in vars(part).items()
-    }
 
 
 def _unpack(packed: dict[str, Any]) -> ParseDetails:
@@ -225,9 +201,6 @@ def _unpack(packed: dict[str, Any]) -> ParseDetails:
 
 
 def _unpack_part(kind: Any, packed: dict[str, Any]) -> Any:
-    return kind(
-        **{
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in packed.items()
-        }
-    )
+    # spaCy has made lists of tuples.
+    found = {name: tuple(x) if isinstance(x, list) else x for name, x in packed.items()}
+    return kind(**found)

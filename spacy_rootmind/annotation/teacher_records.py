@@ -21,9 +21,10 @@ from spacy_rootmind.annotation.alignment import single_counterparts
 from spacy_rootmind.annotation.details import StoredDistribution
 from spacy_rootmind.annotation.record_schema import UnreadableDetailsError
 from spacy_rootmind.annotation.records import (
+    DISTRIBUTIONS,
     OutdatedDetailsError,
+    has_part,
     has_records,
-    is_record_key,
     read_record,
 )
 from spacy_rootmind.annotation.sentences import sentence_starts, words_of
@@ -112,11 +113,7 @@ def read_distributions(doc: Doc, start: int, stop: int) -> tuple[StoredDistribut
 
 def has_distributions(doc: Doc) -> bool:
     """Tell whether a Doc has tree distributions; True for a Doc without words."""
-    words = words_of(doc)
-    return not len(words) or any(
-        is_record_key(key) and isinstance(record, dict) and "distributions" in record
-        for key, record in doc.user_data.items()
-    )
+    return not len(words_of(doc)) or has_part(doc, DISTRIBUTIONS)
 
 
 def earlier_start_probs(doc: Doc) -> NDArray[np.float64]:

@@ -122,14 +122,17 @@ def parse_part(job: Job, part: Part, killers: frozenset[int] = frozenset()) -> C
     if fs.exists(f"{folder}/{done}"):
         return read_counts(fs, f"{folder}/{done}")
     job.check()
+    counts = Counts()
     records = without_killers(read_part(part, job.parser), killers)
     with new_file(fs, folder, job.data_name(part.number)) as stream:
         if job.form == PARQUET:
-            return write_rows(job.parser, records, stream)
-        marker = write_pieces(job, records, stream)
+            write_rows(job.parser, records, stream, counts)
+            return counts
+        failed = write_pieces(job, records, stream, counts)
     with new_file(fs, folder, done) as stream:
-        stream.write(json.dumps(asdict(marker), indent=1).encode("utf8"))
-    return marker.counts
+        marker = {"counts": asdict(counts), "failed": failed}
+        stream.write(json.dumps(marker, indent=1).encode("utf8"))
+    return counts
 
 
 @contextmanager
@@ -168,9 +171,8 @@ def without_killers(records: InputRecords, killers: frozenset[int]) -> InputReco
 # --- Parquet -----------------------------------------------------------------------------------
 
 
-def write_rows(parser: ArrowParser, records: InputRecords, stream: Any) -> Counts:
+def write_rows(parser: ArrowParser, records: InputRecords, stream: Any, counts: Counts) -> None:
     """Write the rows of documents as Parquet, with their counts in the metadata."""
-    counts = Counts()
     with pq.ParquetWriter(stream, parser.schema, compression="zstd") as writer:
         group: list[pa.RecordBatch] = []
         for batch in parser.parse(records, counts):
@@ -181,7 +183,6 @@ def write_rows(parser: ArrowParser, records: InputRecords, stream: Any) -> Count
         if group:
             writer.write_batch(_joined(group))
         writer.add_key_value_metadata({COUNTS: json.dumps(asdict(counts))})
-    return counts
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
@@ -193,20 +194,15 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 # --- other formats -----------------------------------------------------------------------------
 
 
-@dataclass
-class Marker:
-    """Content of a done-marker: the counts of a part, and the documents without a parse."""
-
-    counts: Counts = field(default_factory=Counts)
-    failed: list[dict[str, Any]] = field(default_factory=list)
-
-
-def write_pieces(job: Job, records: InputRecords, stream: Any) -> Marker:
+def write_pieces(
+    job: Job, records: InputRecords, stream: Any, counts: Counts
+) -> list[dict[str, Any]]:
     """Write Docs one after the other in the job's format, or as one `DocBin`.
 
-    Docs of spaCy's format have the ids of their documents in `user_data`.
+    Docs of spaCy's format have the ids of their documents in `user_data`. Returns a list of the
+    documents without a parse.
     """
-    marker = Marker()
+    failed: list[dict[str, Any]] = []
     docs = DocBin(store_user_data=True)
     write = None if job.form == DOCS else writer(job.form)
 
@@ -219,17 +215,17 @@ def write_pieces(job: Job, records: InputRecords, stream: Any) -> Marker:
             doc.user_data["start"] = piece.start
         return pack_doc(doc, record)
 
-    for piece, written in job.parser.parse_pieces(records, convert, marker.counts):
+    for piece, written in job.parser.parse_pieces(records, convert, counts):
         if isinstance(written, Failure):
             place = {} if piece.is_whole else {"start": piece.start, "end": piece.end}
-            marker.failed.append({"id": written.id, **place, "error": written.error})
+            failed.append({"id": written.id, **place, "error": written.error})
         elif isinstance(written, DocBin):
             docs.merge(written)
         else:
             stream.write(written)
     if write is None:
         stream.write(docs.to_bytes())
-    return marker
+    return failed
 
 
 def identified(piece: Piece) -> InputRecord:

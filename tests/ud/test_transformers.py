@@ -8,7 +8,7 @@ import pytest
 import spacy
 import srsly
 from commandline import assert_one_root_each
-from pretrained import unmet
+from pretrained import KINDS
 from ud_treebanks import run_project
 
 MODEL = "components.root_mst.model"
@@ -26,8 +26,6 @@ WINDOWS = {
     "transformer": {"get_spans.window": 24, "get_spans.stride": 18},
     "curated": {"with_spans.window": 48, "with_spans.stride": 36},
 }
-PACKAGES = {"transformer": "spacy-transformers", "curated": "spacy-curated-transformers"}
-EXTRAS = {"transformer": "transformers", "curated": "curated"}
 STEPS = 40
 
 # spacy-curated-transformers makes a number of an array of one.
@@ -58,9 +56,7 @@ def downloaded(bert, tmp_path, monkeypatch):
 @pytest.fixture(params=["transformer", pytest.param("curated", marks=pytest.mark.slow)])
 def encoder(request, bert, tmp_path):
     """A config, and a pretrained encoder for it: its folder, and its name."""
-    missing = unmet(EXTRAS[request.param])
-    if missing:
-        pytest.skip(f"needs {' and '.join(missing)}")
+    pytest.importorskip(KINDS[request.param].package.replace("-", "_"))
     if request.param == "curated":
         return request.param, *request.getfixturevalue("downloaded")
     folder = Path(shutil.copytree(bert, tmp_path / "tiny"))
@@ -112,5 +108,5 @@ def test_whole_project_over_a_transformer(encoder, checkout, made, tmp_path):
     known_as = folder.name if name == str(folder) else name
     assert [source["name"] for source in meta["sources"]] == ["UD_Made-Up", known_as]
     needs = {requirement.split(">")[0] for requirement in meta["requirements"]}
-    assert needs >= {"spacy-rootmind", PACKAGES[config]}
+    assert needs >= {"spacy-rootmind", KINDS[config].package}
     assert_one_root_each(spacy.load(package / "en_made" / "en_made-1.2.3")("She saw him."))

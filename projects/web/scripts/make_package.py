@@ -1,8 +1,8 @@
 """Write the package of a trained English pipeline: small, scored, with licence and attribution.
 
-Token vectors and the parser are stored in half precision, as word vectors are, the parser's label
-scores with a rank, and words of the training corpora are left out of the vocabulary. The scores are
-measured with the pipeline as it is stored. A page that shows trees by the pipeline, the README of
+Token vectors and the parser are stored in half precision, as word vectors are, and words of the
+training corpora are left out of the vocabulary. The scores are measured with the pipeline as it is
+stored. A page that shows trees by the pipeline, the README of
 the repository, gets them again.
 """
 
@@ -16,7 +16,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
 import spacy
 import srsly
 from spacy.language import Language
@@ -27,10 +26,7 @@ from spacy.util import load_config, walk_dict
 from wasabi import msg
 
 from spacy_rootmind import configure
-from spacy_rootmind.network.architecture import ParserModel
-from spacy_rootmind.network.dropout import RATE
 from spacy_rootmind.network.half_precision import HalfPrecision, build_half_precision
-from spacy_rootmind.network.label_scorer import biaffine_term
 from spacy_rootmind.pipeline.root_mst import RootMST
 from spacy_rootmind.pipeline.serialization import save_folder
 from spacy_rootmind.pipeline.vectors import HalfPrecisionVectors
@@ -45,8 +41,6 @@ AUTHOR = "The spacy-rootmind developers"
 SPACY = ">=3.8.0,<3.9.0"
 # Size of the package's data; a limit of the repository, which keeps every version.
 MAX_BYTES = 8_000_000
-# Rank of label scores; on the dev set, LAS is that without one.
-LABEL_RANK = 32
 FIGURES = {
     "tag_acc": "tags (XPOS)",
     "pos_acc": "parts of speech (UPOS)",
@@ -99,12 +93,10 @@ def store(trained: Path, folder: Path, corpus: Path) -> Language:
         if not isinstance(tok2vec.model, HalfPrecision):
             tok2vec.model = build_half_precision(tok2vec.model)
     nlp.to_disk(folder)
-    rank = None
     for name, pipe in nlp.pipeline:
         if isinstance(pipe, RootMST):
-            rank = reduce_labels(pipe.model)
             save_folder(pipe, folder / name, ["vocab"], half_precision=True)
-    clean_config(folder / "config.cfg", rank)
+    clean_config(folder / "config.cfg")
     whole = spacy.load(folder)
     srsly.write_json(folder / "vocab" / "strings.json", needed_strings(whole), indent=0)
     stored = spacy.load(folder)
@@ -125,38 +117,8 @@ def store(trained: Path, folder: Path, corpus: Path) -> Language:
     return stored
 
 
-def reduce_labels(model: ParserModel) -> int:
-    """Give the label scores of a trained parser a rank, and return it.
-
-    The tensor is replaced by its truncated higher-order singular value decomposition: De Lathauwer,
-    De Moor & Vandewalle (2000), A multilinear singular value decomposition, section 4. The
-    mean over labels is subtracted before, as only differences between labels matter.
-    """
-    scorer = model.get_ref("labels")
-    term = scorer.layers[0]
-    if term.has_dim("nR"):
-        return term.get_dim("nR")
-    rank = min(LABEL_RANK, term.get_dim("nH"))
-    tensor: Any = term.get_param("U").astype("float64")
-    tensor -= tensor.mean(axis=1, keepdims=True)
-    left, right = (
-        np.linalg.svd(np.moveaxis(tensor, side, 0).reshape(len(tensor), -1), full_matrices=False)
-        for side in (0, 2)
-    )
-    P, Q = left[0][:, :rank], right[0][:, :rank]
-    reduced = biaffine_term(term.get_dim("nH"), term.attrs[RATE], rank)
-    reduced.layers[:] = term.layers
-    for name in ("nO", "nI"):
-        reduced.set_dim(name, term.get_dim(name))
-    weights = {"P": P, "Q": Q, "U": np.einsum("ar,alb,bs->rls", P, tensor, Q, optimize=True)}
-    for name, weight in weights.items():
-        reduced.set_param(name, np.ascontiguousarray(weight, dtype="float32"))
-    scorer.layers[0] = reduced
-    return rank
-
-
-def clean_config(path: Path, label_rank: int | None) -> None:
-    """Remove paths and callbacks of the training; say how vectors and label scores are stored."""
+def clean_config(path: Path) -> None:
+    """Remove paths and callbacks of the training; say how token vectors are stored."""
     config = load_config(path, interpolate=False)
     config["paths"] = dict.fromkeys(config["paths"])
     # Only the training needs it; users of the package do not have its code.
@@ -171,8 +133,6 @@ def clean_config(path: Path, label_rank: int | None) -> None:
     tok2vec = config["components"].get("tok2vec")
     if tok2vec is not None and tok2vec["model"]["@architectures"] != HALF:
         tok2vec["model"] = {"@architectures": HALF, "model": tok2vec["model"]}
-    if label_rank is not None:
-        config["components"]["root_mst"]["model"]["label_rank"] = label_rank
     config.to_disk(path)
 
 
