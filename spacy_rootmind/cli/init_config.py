@@ -28,6 +28,8 @@ PARSER = "root_mst"
 RULER = "attribute_ruler"
 # Gives words parts of speech that go with their labels.
 REPAIR = "ud_tag_repair"
+# Finds the words of multiword tokens; spaCy's `init config` does not make it listen.
+EXPANDER = "mwt_expander"
 # Components with the vectors that others listen to; they are added where one listens.
 SHARED = ("tok2vec", "transformer")
 # Parts of configs. A kind of encoder has one of its name.
@@ -117,6 +119,8 @@ def make_config(options: ConfigOptions) -> Config:
         if "neg_prefix" in section:
             # With spaCy's "!", training fails if "!" is itself a tag, as in Irish and Vietnamese.
             section["neg_prefix"] = ""
+    if EXPANDER in names and "tok2vec" in config["components"]:
+        config["components"][EXPANDER]["model"]["tok2vec"] = dict(LISTENER)
     grad_factor = config["components"][PARSER]["model"]["grad_factor"]
     for part in parts_of(options):
         merge(config, deepcopy(part))

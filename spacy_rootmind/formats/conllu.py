@@ -14,7 +14,8 @@ labels, and the input is valid.
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from operator import add
 from urllib.parse import quote
 
 from spacy.tokens import Doc, Span, Token
@@ -50,6 +51,8 @@ from spacy_rootmind.formats.jsonl import PROB_DIGITS, rounded
 from spacy_rootmind.formats.lines import Line
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords, check_unchanged
 from spacy_rootmind.formats.text import blocks
+from spacy_rootmind.multiword.doc_words import read_expansion
+from spacy_rootmind.multiword.scripts import OUTSIDE, Expansion, Word
 
 OWN_COMMENT = re.compile(r"#\s*(parse_(log_prob|entropy|\d+)|guideline_status)\s*=")
 NEWDOC = re.compile(r"#\s*newdoc\b")
@@ -126,15 +129,17 @@ def write_conllu(doc: Doc, record: InputRecord, n_before: int) -> bytes:
         own = [token for token in sentence if not token.is_space]
         if not own:
             continue
-        heads, deps = numbered_tree(sentence, own)
+        numbers = WordNumbers(own)
+        tree = numbers.expand(*numbered_tree(sentence, own))
         details = SentenceDetails.read(sentence, own)
-        rows = []
-        for i, attributes in enumerate(_probabilities(details, own)):
-            misc = set_misc(EMPTY, attributes | next(spaces))
-            rows.append(_row(own[i], i + 1, heads[i], deps[i], misc))
+        rows: list[list[str]] = []
+        for i, attributes in enumerate(_probabilities(details, own, numbers)):
+            rows += _rows(
+                own[i], numbers.first[i], numbers.words[i], tree, attributes, next(spaces)
+            )
         comments = _first_comments(record, n_before + len(text), is_first=not text)
         comments.append(f"# text = {surface_text(rows)}")
-        text.append(format_sentence(comments + _parse_comments(details, own), rows))
+        text.append(format_sentence(comments + _parse_comments(details, own, numbers), rows))
     return "".join(text).encode("utf8")
 
 
@@ -163,11 +168,82 @@ def sent_id(record: InputRecord, number: int) -> str:
     return f"{name}-{number}"
 
 
-def _row(token: Token, number: int, head: int, dep: str, misc: str) -> list[str]:
-    row = [str(number), as_column(token.text), *[EMPTY] * 4, str(head), dep, EMPTY, misc]
-    for column, value in _tags(token).items():
+def _rows(
+    token: Token,
+    first: int,
+    expansion: Expansion | None,
+    tree: Sequence[tuple[int, str]],
+    attributes: dict[str, str | None],
+    spaces: dict[str, str | None],
+) -> Iterator[list[str]]:
+    """Yield the rows of a token, which starts with the given word of the sentence's tree."""
+    form = as_column(token.text)
+    if expansion is None:
+        misc = set_misc(EMPTY, attributes | spaces)
+        yield _row(first, form, _tags(token), tree[first - 1], misc)
+        return
+    n = len(expansion.words)
+    yield [f"{first}-{first + n - 1}", form, *[EMPTY] * 7, set_misc(EMPTY, spaces)]
+    for place, word in enumerate(expansion.words):
+        is_top = place == expansion.top
+        tags = _tags(token) if is_top else _tags_of_word(word)
+        misc = set_misc(EMPTY, attributes) if is_top else EMPTY
+        yield _row(first + place, as_column(word.form), tags, tree[first + place - 1], misc)
+
+
+def _row(
+    number: int, form: str, tags: dict[int, str], arc: tuple[int, str], misc: str
+) -> list[str]:
+    head, dep = arc
+    row = [str(number), form, *[EMPTY] * 4, str(head), dep, EMPTY, misc]
+    for column, value in tags.items():
         row[column] = value
     return row
+
+
+def _tags_of_word(word: Word) -> dict[int, str]:
+    """Return the columns of a word within a token, as `_tags`."""
+    columns = {LEMMA: word.lemma, UPOS: word.pos, XPOS: word.tag, FEATS: word.morph}
+    return {column: as_column(value) for column, value in columns.items()}
+
+
+class WordNumbers:
+    """The words of a sentence's tokens, as they are numbered in CoNLL-U.
+
+    Attributes
+    ----------
+    words : list of Expansion or None
+        The words of each token; None for a token that is its only word.
+    first : list of int
+        The number of each token's first word.
+    top : list of int
+        The number of each token's topmost word, by the number of the token from 1; 0 for ROOT.
+    """
+
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self.words = [read_expansion(token) for token in tokens]
+        sizes = [1 if own is None else len(own.words) for own in self.words]
+        self.first = list(accumulate(sizes, initial=1))[:-1]
+        places = [0 if own is None else own.top for own in self.words]
+        self.top = [0, *map(add, self.first, places)]
+
+    def expand(self, heads: Sequence[int], deps: Sequence[str]) -> list[tuple[int, str]]:
+        """Return the heads and labels of all words, given a tree of the tokens."""
+        arcs: list[tuple[int, str]] = []
+        for i, expansion in enumerate(self.words):
+            above = self.top[heads[i]], deps[i]
+            if expansion is None:
+                arcs.append(above)
+                continue
+            for place, word in enumerate(expansion.words):
+                if place == expansion.top:
+                    arcs.append(above)
+                elif word.head == OUTSIDE:
+                    # A sentence has one root: the other words depend on that of its token.
+                    arcs.append((above[0] or self.top[i + 1], deprel(word.dep)))
+                else:
+                    arcs.append((self.first[i] + word.head, deprel(word.dep)))
+        return arcs
 
 
 def _tags(token: Token) -> dict[int, str]:
@@ -280,12 +356,15 @@ def deprel(label: str) -> str:
     return "root" if label.lower() == "root" else as_column(label)
 
 
-def _probabilities(details: SentenceDetails, words: Sequence[Token]) -> list[dict[str, str | None]]:
+def _probabilities(
+    details: SentenceDetails, words: Sequence[Token], numbers: WordNumbers | None = None
+) -> list[dict[str, str | None]]:
     """Format the probabilities of each word's head and arcs as attributes for MISC."""
     arcs: list[list[str]] = [[] for _ in words]
     for word, head, dep, prob in numbered_arcs(details, words):
         label = MISC_MARKS.sub(lambda mark: f"%{ord(mark[0]):02X}", dep)
-        arcs[word - 1].append(f"{head}:{label}:{decimals(prob)}")
+        number = head if numbers is None else numbers.top[head]
+        arcs[word - 1].append(f"{number}:{label}:{decimals(prob)}")
     unknown = [None] * len(words)
     columns = (details.head_probs or unknown, details.arc_probs or unknown, arcs)
     return [
@@ -299,7 +378,9 @@ def _probabilities(details: SentenceDetails, words: Sequence[Token]) -> list[dic
     ]
 
 
-def _parse_comments(details: SentenceDetails, words: Sequence[Token]) -> list[str]:
+def _parse_comments(
+    details: SentenceDetails, words: Sequence[Token], numbers: WordNumbers | None = None
+) -> list[str]:
     """Format what a sentence has besides its words' probabilities as comments."""
     values = {"log_prob": details.log_prob, "entropy": details.entropy}
     comments = [
@@ -308,8 +389,9 @@ def _parse_comments(details: SentenceDetails, words: Sequence[Token]) -> list[st
     if details.guideline_status is not None:
         comments.append(f"# guideline_status = {details.guideline_status}")
     for i, (log_prob, heads, deps) in enumerate(numbered_parses(details, words), start=1):
-        arcs = (f"{head}:{dep}" for head, dep in zip(heads, deps, strict=True))
-        comments.append(f"# parse_{i} = {decimals(log_prob)} {' '.join(arcs)}")
+        tree = zip(heads, deps, strict=True) if numbers is None else numbers.expand(heads, deps)
+        arcs = " ".join(f"{head}:{dep}" for head, dep in tree)
+        comments.append(f"# parse_{i} = {decimals(log_prob)} {arcs}")
     return comments
 
 

@@ -39,6 +39,8 @@ from spacy_rootmind.formats.conllu_sentence import (
     XPOS,
     Token,
 )
+from spacy_rootmind.multiword.doc_words import write_expansion
+from spacy_rootmind.multiword.scripts import OUTSIDE, Expansion, Word
 from spacy_rootmind.training.tokenizer import FittedTokenizer, fit_tokenizer, has_rules
 
 SYNTACTIC, ORTHOGRAPHIC = WORDS = ("syntactic", "orthographic")
@@ -52,6 +54,8 @@ SPACY_CODES = {"no": "nb"}
 HOLD_OUT, HOLD_OUT_TINY, TINY = 10, 5, 100
 # Columns of CoNLL-U that Docs keep, besides the trees.
 COLUMNS = {"LEMMA": LEMMA, "UPOS": UPOS, "XPOS": XPOS, "FEATS": FEATS}
+# Columns of the words of a merged token, in the order of `Word`.
+COLUMNS_OF_WORDS = (LEMMA, UPOS, XPOS, FEATS, DEPREL)
 
 
 @dataclass
@@ -141,14 +145,15 @@ def merged_tokens(sentence: Sentence, words: str, nlp: Language) -> set[int]:
 def convert_sentence(sentence: Sentence, merged: set[int], vocab: Vocab) -> Doc:
     """Make a Doc of a sentence, with the treebank's text.
 
-    A merged token is annotated as its topmost word. Words that do not spell their token are
-    separated by spaces: "du" becomes "de le".
+    A merged token is annotated as its topmost word, and its words are stored with it. Words that do
+    not spell their token are separated by spaces: "du" becomes "de le".
     """
     rows: list[list[str]] = []
     spaces: list[bool] = []
     # The word that each token of the Doc stands for, and the token that has each word.
     words: list[int] = []
     places: list[int] = []
+    expansions: dict[int, Expansion] = {}
     for i, token in enumerate(sentence.tokens):
         own = range(token.first, token.stop)
         # A multiword token of one word may have another form than its word.
@@ -157,6 +162,8 @@ def convert_sentence(sentence: Sentence, merged: set[int], vocab: Vocab) -> Doc:
             row = list(sentence.words[top])
             row[FORM] = token.form
             kept, new, is_apart = [top], [row], False
+            if i in merged:
+                expansions[len(words)] = expand(sentence, own, top)
             places += [len(words)] * len(own)
         else:
             kept, new = own, sentence.words[token.first : token.stop]
@@ -167,7 +174,24 @@ def convert_sentence(sentence: Sentence, merged: set[int], vocab: Vocab) -> Doc:
         spaces += [is_apart] * (len(kept) - 1) + [token.spaced]
     heads = [sentence.heads[word] for word in words]
     heads = [places[head - 1] if head else i for i, head in enumerate(heads)]
-    return make_doc(rows, spaces, heads, vocab)
+    doc = make_doc(rows, spaces, heads, vocab)
+    for place, expansion in expansions.items():
+        write_expansion(doc[place], expansion)
+    return doc
+
+
+def expand(sentence: Sentence, own: range, top: int) -> Expansion:
+    """Return the words of a multiword token; `own` has their places in the sentence."""
+    words = []
+    for i in own:
+        row, head = sentence.words[i], sentence.heads[i] - 1
+        if i == top:
+            words.append(Word(row[FORM]))
+            continue
+        values = ["" if row[column] == EMPTY else row[column] for column in COLUMNS_OF_WORDS]
+        place = head - own.start if head in own else OUTSIDE
+        words.append(Word(row[FORM], *values, place))
+    return Expansion(top - own.start, tuple(words))
 
 
 def depth(heads: list[int], word: int) -> int:

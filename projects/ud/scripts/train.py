@@ -22,6 +22,8 @@ from spacy_rootmind.cli.errors import CommandError
 from spacy_rootmind.cli.init_config import ConfigOptions, format_config
 
 PARSER = "root_mst"
+# Trained where training has multiword tokens.
+EXPANDER = "mwt_expander"
 # Components that can be trained with the parser, and the column that each of them learns.
 COMPONENTS = {"tagger": "XPOS", "morphologizer": "UPOS", "trainable_lemmatizer": "LEMMA"}
 NO_COMPONENTS = "none"
@@ -214,7 +216,8 @@ def main() -> None:
         encoder, reason = choose(args.encoder, args.pretrained, about["code"])
         kinds = {} if encoder is None else {args.encoder: encoder}
         fits = about["tokenizer"] == FITTED
-        names = [*components, PARSER]
+        expander = [EXPANDER] if about["counts"]["train"]["merged"] else []
+        names = [*components, PARSER, *expander]
         options = ConfigOptions(
             about["lang"], ",".join(names), ud=True, fit_tokenizer=fits, **kinds
         )

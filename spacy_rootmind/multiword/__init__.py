@@ -1,0 +1,1 @@
+"""Multiword tokens: scripts that make their words, and the component that chooses a script."""

@@ -1,0 +1,111 @@
+"""The words of multiword tokens in a Doc: stored with their token, read as `token._.words`.
+
+They are in `doc.user_data` under the token's offset, in the form of custom attributes, which spaCy
+keeps in bytes and moves along when Docs are joined. Parse and tags of the topmost word are those of
+the token at the time of reading.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from spacy.tokens import Doc, Token
+
+from spacy_rootmind.multiword.scripts import OUTSIDE, Expansion, Word
+
+ATTRIBUTE = "words"
+# Not the name of a registered attribute: `token._.words` reads these entries.
+STORED = "rootmind_words"
+
+
+class TokenWord(NamedTuple):
+    """A word of a multiword token, as in `token._.words`.
+
+    Attributes
+    ----------
+    form, lemma, pos, tag, morph, dep : str
+        `dep` is "ROOT" for the root of a sentence, as in spaCy.
+    head : Token
+        The token that has the head among its words, or is the head; the own token for a root.
+    head_place : int
+        The place of the head among the words of that token, from 0.
+    """
+
+    form: str
+    lemma: str
+    pos: str
+    tag: str
+    morph: str
+    dep: str
+    head: Token
+    head_place: int
+
+
+def write_expansion(token: Token, expansion: Expansion | None) -> None:
+    """Store the words of a token, or that it has none but itself."""
+    key = _key(token)
+    if expansion is None:
+        token.doc.user_data.pop(key, None)
+    else:
+        words = [list(word) for word in expansion.words]
+        token.doc.user_data[key] = [token.text, expansion.top, words]
+
+
+def read_expansion(token: Token) -> Expansion | None:
+    """Read the words that are stored for a token; None for a token that is its only word.
+
+    None as well if the token has been changed since.
+    """
+    found = token.doc.user_data.get(_key(token))
+    if found is None or found[0] != token.text:
+        return None
+    return Expansion(found[1], tuple(Word(*word) for word in found[2]))
+
+
+def has_expansions(doc: Doc) -> bool:
+    """Whether the words of some token are stored."""
+    return any(isinstance(key, tuple) and key[1:2] == (STORED,) for key in doc.user_data)
+
+
+def get_words(token: Token) -> tuple[TokenWord, ...]:
+    """List the words of a multiword token, in order; empty for all other tokens."""
+    expansion = read_expansion(token)
+    if expansion is None:
+        return ()
+    above = _topmost(token if token.head.i == token.i else token.head)
+    found = []
+    for place, word in enumerate(expansion.words):
+        if place == expansion.top:
+            own: Sequence[Any] = token.lemma_, token.pos_, token.tag_, str(token.morph), token.dep_
+            found.append(TokenWord(word.form, *own, *above))
+            continue
+        head = above if word.head == OUTSIDE else (token, word.head)
+        texts: Any = word[:-1]
+        found.append(TokenWord(*texts, *head))
+    return tuple(found)
+
+
+def register_words() -> None:
+    """Register `token._.words`; repeated calls are harmless.
+
+    Raises
+    ------
+    ValueError
+        If there is another attribute of this name.
+    """
+    if not Token.has_extension(ATTRIBUTE):
+        Token.set_extension(ATTRIBUTE, getter=get_words)
+    elif Token.get_extension(ATTRIBUTE)[2] != get_words:
+        raise ValueError(
+            f"expected the name Token._.{ATTRIBUTE} to be free, found an extension attribute of "
+            f"your own: remove it with Token.remove_extension({ATTRIBUTE!r}), or rename it"
+        )
+
+
+def _topmost(token: Token) -> tuple[Token, int]:
+    """Return a token with the place of its topmost word."""
+    expansion = read_expansion(token)
+    return token, 0 if expansion is None else expansion.top
+
+
+def _key(token: Token) -> Any:
+    return ("._.", STORED, token.idx, None)
