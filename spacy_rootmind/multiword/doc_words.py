@@ -5,7 +5,6 @@ keeps in bytes and moves along when Docs are joined. Parse and tags of the topmo
 the token at the time of reading.
 """
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from spacy.tokens import Doc, Token
@@ -74,13 +73,11 @@ def get_words(token: Token) -> tuple[TokenWord, ...]:
     above = _topmost(token if token.head.i == token.i else token.head)
     found = []
     for place, word in enumerate(expansion.words):
-        if place == expansion.top:
-            own: Sequence[Any] = token.lemma_, token.pos_, token.tag_, str(token.morph), token.dep_
-            found.append(TokenWord(word.form, *own, *above))
-            continue
         head = above if word.head == OUTSIDE else (token, word.head)
-        texts: Any = word[:-1]
-        found.append(TokenWord(*texts, *head))
+        own = word[1:-1]
+        if place == expansion.top:
+            own = token.lemma_, token.pos_, token.tag_, str(token.morph), token.dep_
+        found.append(TokenWord._make((word.form, *own, *head)))
     return tuple(found)
 
 
