@@ -1,8 +1,8 @@
 """The words of multiword tokens in a Doc: stored with their token, read as `token._.words`.
 
 They are in `doc.user_data` under the token's offset, in the form of custom attributes, which spaCy
-keeps in bytes and moves along when Docs are joined. Parse and tags of the topmost word are those of
-the token at the time of reading.
+keeps in bytes and moves along when Docs are joined. The topmost word has the parse and the tags of
+the token, as they are when it is read.
 """
 
 from typing import Any, NamedTuple

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from spacy.attrs import ORTH
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 from spacy.scorer import PRFScore
@@ -21,9 +22,10 @@ from thinc.api import Config, Model, Optimizer, set_dropout_rate, to_numpy
 
 from spacy_rootmind.annotation.alignment import single_counterparts
 from spacy_rootmind.multiword.doc_words import read_expansion, register_words, write_expansion
-from spacy_rootmind.multiword.prior import NONE, Prior
+from spacy_rootmind.multiword.prior import MAX_KEPT, NONE, Choices, Prior
 from spacy_rootmind.multiword.script_scorer import ChosenTokens
 from spacy_rootmind.multiword.scripts import Expansion, Script, collect_scripts
+from spacy_rootmind.trees.conventions import MISSING
 
 DEFAULT_MODEL = Config().from_str("""
 [model]
@@ -43,18 +45,12 @@ subword_features = true
 SAMPLE = 10
 
 
-class Candidates(NamedTuple):
-    """The tokens of a Doc that some script fits.
+class Target(NamedTuple):
+    """A token to learn from: its place in its Doc, its choices, and the right one among them."""
 
-    Attributes
-    ----------
-    places : int array of shape (n,)
-    numbers : list of list of int
-        The scripts that fit each token.
-    """
-
-    places: NDArray[np.intp]
-    numbers: list[list[int]]
+    place: int
+    choices: Choices
+    right: int
 
 
 class MWTExpander(TrainablePipe):
@@ -82,6 +78,9 @@ class MWTExpander(TrainablePipe):
         self.cfg: dict[str, Any] = {"labels": [], "tokens": {}}
         self._prior = Prior([])
         self._prior_of: tuple[Any, ...] = ()
+        # Choices by the hash of a token, for one prior.
+        self._kept: dict[int, Choices | None] = {}
+        self._kept_for: Prior | None = None
         register_words()
 
     @property
@@ -122,25 +121,20 @@ class MWTExpander(TrainablePipe):
     def predict(self, docs: Iterable[Doc]) -> list[dict[int, Expansion]]:
         """Choose the expansions of each Doc's tokens."""
         docs = list(docs)
-        candidates = [self._candidates(doc) for doc in docs]
+        choices = [self._choices(doc) for doc in docs]
         found: list[dict[int, Expansion]] = [{} for _ in docs]
-        with_some = [i for i, own in enumerate(candidates) if len(own.places)]
-        if not with_some:
+        chosen = [i for i, own in enumerate(choices) if own]
+        if not chosen:
             return found
-        chosen = ChosenTokens(
-            [docs[i] for i in with_some], [candidates[i].places for i in with_some]
-        )
-        scores = iter(to_numpy(self.model.predict(chosen)))
-        prior = self.prior
-        for i in with_some:
-            for place, numbers in zip(
-                candidates[i].places.tolist(), candidates[i].numbers, strict=True
-            ):
-                own = next(scores)[[NONE, *numbers]]
-                text = docs[i][place].text
-                best = int(np.argmax(own + prior.log_probs(text, numbers)))
-                if best:
-                    found[i][place] = prior.scripts[numbers[best - 1] - 1].expand(text)
+        places = [np.array(list(choices[i]), dtype=np.intp) for i in chosen]
+        scores = self.model.predict(ChosenTokens([docs[i] for i in chosen], places))
+        rows = iter(to_numpy(scores))
+        scripts = self.prior.scripts
+        for i in chosen:
+            for place, own in choices[i].items():
+                best = int(own.numbers[np.argmax(next(rows)[own.numbers] + own.log_probs)])
+                if best != NONE:
+                    found[i][place] = scripts[best - 1].expand(docs[i][place].text)
         return found
 
     def set_annotations(self, docs: Iterable[Doc], found: Sequence[dict[int, Expansion]]) -> None:
@@ -149,12 +143,19 @@ class MWTExpander(TrainablePipe):
             for place, expansion in expansions.items():
                 write_expansion(doc[place], expansion)
 
-    def _candidates(self, doc: Doc) -> Candidates:
-        """Find the tokens that some script fits."""
-        found = [(token.i, self.prior.candidates(token.text)) for token in doc]
-        found = [(place, numbers) for place, numbers in found if numbers]
-        places = np.array([place for place, _ in found], dtype=np.intp)
-        return Candidates(places, [numbers for _, numbers in found])
+    def _choices(self, doc: Doc) -> dict[int, Choices]:
+        """Find the choices of a Doc's tokens, by their place."""
+        prior = self.prior
+        if self._kept_for is not prior or len(self._kept) > MAX_KEPT:
+            self._kept, self._kept_for = {}, prior
+        found = {}
+        for place, orth in enumerate(doc.to_array(ORTH).tolist()):
+            if orth not in self._kept:
+                self._kept[orth] = prior.choices(doc.vocab.strings[orth])
+            own = self._kept[orth]
+            if own is not None:
+                found[place] = own
+        return found
 
     # --- training ----------------------------------------------------------------------------
 
@@ -193,10 +194,8 @@ class MWTExpander(TrainablePipe):
         scripts = collect_scripts((text, own) for text, own in tokens if own is not None)
         known = sorted(set(scripts.values()), key=lambda script: script.label)
         number_of = {script: number for number, script in enumerate(known, start=1)}
-        prior = Prior(known)
-        prior.count(
-            (text, NONE if own is None else number_of[scripts[text, own]]) for text, own in tokens
-        )
+        numbers = (NONE if own is None else number_of[scripts[text, own]] for text, own in tokens)
+        prior = Prior.from_corpus(known, zip((text for text, _ in tokens), numbers, strict=True))
         counts = {
             token: {str(number): count for number, count in sorted(own.items())}
             for token, own in sorted(prior.tokens.items())
@@ -216,62 +215,46 @@ class MWTExpander(TrainablePipe):
         losses.setdefault(self.name, 0.0)
         examples = list(examples)
         validate_examples(examples, "MWTExpander.update")
-        docs, places, wanted = [], [], []
-        for example in examples:
-            own = self._targets(example)
-            docs.append(example.predicted)
-            places.append(np.array([place for place, _, _ in own], dtype=np.intp))
-            wanted += [(numbers, target) for _, numbers, target in own]
-        if not wanted:
+        targets = [self._targets(example) for example in examples]
+        if not any(targets):
             return losses
         set_dropout_rate(self.model, drop)
+        docs = [example.predicted for example in examples]
+        places = [np.array([one.place for one in own], dtype=np.intp) for own in targets]
         scores, backprop = self.model.begin_update(ChosenTokens(docs, places))
-        texts = [
-            doc[place].text for doc, own in zip(docs, places, strict=True) for place in own.tolist()
-        ]
-        loss, d_scores = self._loss(to_numpy(scores), texts, wanted)
+        loss, gradient = cross_entropy(to_numpy(scores), [one for own in targets for one in own])
         ops: Any = self.model.ops
-        backprop(ops.asarray(d_scores))
+        backprop(ops.asarray(gradient))
         if sgd is not None:
             self.finish_update(sgd)
         losses[self.name] += loss
         return losses
 
-    def _targets(self, example: Example) -> list[tuple[int, list[int], int]]:
-        """List the tokens to learn from: each with the scripts that fit, and its right number."""
+    def _targets(self, example: Example) -> list[Target]:
+        """List the tokens to learn from, which the reference has as well."""
         gold = single_counterparts(example.alignment.x2y)
         found = []
-        own = self._candidates(example.predicted)
-        for place, numbers in zip(own.places.tolist(), own.numbers, strict=True):
-            counterpart = gold[place]
-            if counterpart < 0:
+        for place in self._choices(example.predicted):
+            if gold[place] == MISSING:
                 continue
-            token = example.reference[counterpart]
-            text = example.predicted[place].text
-            expansion = read_expansion(token)
+            text, token = example.predicted[place].text, example.reference[int(gold[place])]
             if token.text != text:
                 continue
-            fitting = [n for n in numbers if self.prior.scripts[n - 1].expand(text) == expansion]
-            if expansion is None or fitting:
-                found.append((place, numbers, fitting[0] if fitting else NONE))
+            expansion = read_expansion(token)
+            number = NONE if expansion is None else self._find_number(text, expansion)
+            choices = None if number is None else self.prior.choices_without(text, number)
+            if choices is not None and number in choices.numbers:
+                right = choices.numbers.tolist().index(number)
+                found.append(Target(place, choices, right))
         return found
 
-    def _loss(
-        self, scores: NDArray[Any], texts: Sequence[str], wanted: Sequence[tuple[list[int], int]]
-    ) -> tuple[float, NDArray[Any]]:
-        """Find the cross entropy of the right scripts, and the gradient of the scores."""
-        gradient = np.zeros_like(scores)
-        loss = 0.0
-        for i, (text, (numbers, target)) in enumerate(zip(texts, wanted, strict=True)):
-            columns = [NONE, *numbers]
-            logits = scores[i, columns] + self.prior.log_probs(text, numbers, target)
-            logits -= logits.max()
-            probs = np.exp(logits) / np.exp(logits).sum()
-            right = columns.index(target)
-            loss -= float(np.log(probs[right] + 1e-30))
-            probs[right] -= 1.0
-            gradient[i, columns] = probs
-        return loss, gradient
+    def _find_number(self, text: str, expansion: Expansion) -> int | None:
+        """Find the script that expands a token so, if it is known."""
+        choices = self.prior.choices(text)
+        for number in [] if choices is None else choices.numbers.tolist():
+            if number != NONE and self.prior.scripts[number - 1].expand(text) == expansion:
+                return int(number)
+        return None
 
     def get_loss(self, examples: Iterable[Example], scores: Any) -> tuple[float, Any]:
         """Refuse: the loss is over some tokens only; `update` finds it."""
@@ -292,6 +275,23 @@ def make_mwt_expander(
     scorer : callable, optional
     """
     return MWTExpander(nlp.vocab, model, name, scorer=scorer)
+
+
+def cross_entropy(scores: NDArray[Any], targets: Sequence[Target]) -> tuple[float, NDArray[Any]]:
+    """Find the cross entropy of the right choices, summed over tokens, and its gradient.
+
+    Scores are of shape (n_tokens, n_scripts + 1).
+    """
+    gradient = np.zeros_like(scores)
+    loss = 0.0
+    for row, own, d_row in zip(scores, targets, gradient, strict=True):
+        logits = row[own.choices.numbers] + own.choices.log_probs
+        log_probs = logits - np.logaddexp.reduce(logits)
+        loss -= float(log_probs[own.right])
+        probs = np.exp(log_probs)
+        probs[own.right] -= 1.0
+        d_row[own.choices.numbers] = probs
+    return loss, gradient
 
 
 Language.factory(

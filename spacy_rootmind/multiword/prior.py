@@ -1,34 +1,57 @@
 """How likely each script is for a token, by the tokens of a training corpus alone."""
 
-import math
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spacy_rootmind.multiword.scripts import MIN_STEM, Script, lowered
 
-# The number of a token that is its only word; scripts follow.
+# The number of a token that is its only word. The first script has the next number.
 NONE = 0
-# How many occurrences of a token weigh as much as its letters.
+# The weight of a token's letters, in occurrences of the token.
 WEIGHT = 2.0
-# The least probability, by the letters, of a token that is its only word.
+# Scripts are left out that fewer of the tokens with their letters have.
+LEAST_SHARE = 0.005
+# The least probability of NONE by a token's letters.
 LEAST_NONE = 0.02
+# The share of tokens with a script that has no stem, apart from their own occurrences.
+WHOLE_SHARE = 0.5
+# Tokens whose choices are kept.
+MAX_KEPT = 1 << 16
+
+
+class Choices(NamedTuple):
+    """The possible numbers of a token.
+
+    Attributes
+    ----------
+    numbers : int array of shape (n,)
+        NONE, and the numbers of the scripts that fit the token.
+    log_probs : float32 array of shape (n,)
+        Their log probabilities by the token alone.
+    """
+
+    numbers: NDArray[np.intp]
+    log_probs: NDArray[np.float32]
 
 
 class Prior:
     """Probabilities of scripts by the token: by its occurrences in training, and by its letters.
 
-    Attributes
+    Parameters
     ----------
-    tokens : dict of (str to dict of (int to int))
-        For each token in lower case that some script fits, how often it had each number: NONE, or
-        1 plus the place of the script.
+    scripts : sequence of Script
+    tokens : dict of (str to dict of (int to int)), optional
+        For each token in lower case that some script fits, how often it had each number.
     """
 
-    def __init__(self, scripts: Sequence[Script], tokens: dict[str, dict[int, int]] | None = None):
+    def __init__(
+        self, scripts: Sequence[Script], tokens: dict[str, dict[int, int]] | None = None
+    ) -> None:
         self.scripts = scripts
-        self.tokens = tokens or {}
+        self.tokens = {} if tokens is None else tokens
         self._whole: dict[str, list[int]] = {}
         self._ends: dict[tuple[str, str], list[int]] = {}
         for number, script in enumerate(scripts, start=1):
@@ -39,51 +62,67 @@ class Prior:
                 self._ends.setdefault(ends, []).append(number)
         self._sizes = sorted({(len(start), len(end)) for start, end in self._ends})
         self._shares = self._find_shares()
+        self._kept: dict[str, Choices | None] = {}
 
-    def count(self, tokens: Iterable[tuple[str, int]]) -> None:
-        """Count the tokens of a corpus with their numbers."""
+    @classmethod
+    def from_corpus(cls, scripts: Sequence[Script], tokens: Iterable[tuple[str, int]]) -> "Prior":
+        """Count the tokens of a corpus, each with its number."""
+        counts: dict[str, dict[int, int]] = {}
+        fits: dict[str, bool] = {}
+        letters = cls(scripts)
         for token, number in tokens:
-            if self.candidates(token):
-                own = self.tokens.setdefault(lowered(token), {})
+            if token not in fits:
+                fits[token] = bool(letters._fitting(token))
+            if fits[token]:
+                own = counts.setdefault(lowered(token), {})
                 own[number] = own.get(number, 0) + 1
-        self._shares = self._find_shares()
+        return cls(scripts, counts)
 
-    def candidates(self, token: str) -> list[int]:
-        """List the numbers of the scripts that fit a token."""
+    def choices(self, token: str) -> Choices | None:
+        """Find a token's choices; None if it is its only word for certain. They are kept."""
+        if token not in self._kept:
+            if len(self._kept) >= MAX_KEPT:
+                self._kept.clear()
+            self._kept[token] = self._find_choices(token, None)
+        return self._kept[token]
+
+    def choices_without(self, token: str, number: int) -> Choices | None:
+        """Find the choices of a token of the corpus, without this occurrence of its number."""
+        return self._find_choices(token, number)
+
+    def _find_choices(self, token: str, left_out: int | None) -> Choices | None:
+        counts = self.tokens.get(lowered(token), {})
+        shares = {number: self._shares.get(number, WHOLE_SHARE) for number in self._fitting(token)}
+        shares = {n: share for n, share in shares.items() if share >= LEAST_SHARE or n in counts}
+        if not shares:
+            return None
+        shares = {NONE: max(1.0 - sum(shares.values()), LEAST_NONE), **shares}
+        total = sum(shares.values())
+        weights = np.array(
+            [
+                WEIGHT * share / total + counts.get(number, 0) - (number == left_out)
+                for number, share in shares.items()
+            ]
+        )
+        log_probs = np.log(np.maximum(weights, 1e-9) / weights.sum())
+        return Choices(np.array(list(shares), dtype=np.intp), log_probs.astype(np.float32))
+
+    def _fitting(self, token: str) -> list[int]:
+        """List the numbers of all scripts that fit a token."""
         lower = lowered(token)
         numbers = list(self._whole.get(lower, ()))
         for n_start, n_end in self._sizes:
             if len(lower) >= n_start + n_end + MIN_STEM:
                 ends = lower[:n_start], lower[len(lower) - n_end :]
                 numbers += self._ends.get(ends, ())
-        return [i for i in numbers if self.scripts[i - 1].fits(token)]
-
-    def log_probs(
-        self, token: str, numbers: Sequence[int], left_out: int | None = None
-    ) -> NDArray[np.float32]:
-        """Find log probabilities of NONE and of the given candidates of a token, in this order.
-
-        Parameters
-        ----------
-        left_out : int, optional
-            The number of an occurrence in training that is not counted: its own.
-        """
-        by_letters = [self._shares.get(number, 0.5) for number in numbers]
-        none = max(1.0 - sum(by_letters), LEAST_NONE)
-        total = none + sum(by_letters)
-        counts = self.tokens.get(lowered(token), {})
-        shares = []
-        for number, share in zip((NONE, *numbers), (none, *by_letters), strict=True):
-            count = counts.get(number, 0) - (number == left_out)
-            shares.append(max(count, 0) + WEIGHT * share / total)
-        return np.log(np.array(shares, dtype=np.float32)) - np.float32(math.log(sum(shares)))
+        return [number for number in numbers if self.scripts[number - 1].fits(token)]
 
     def _find_shares(self) -> dict[int, float]:
-        """Find the share of different tokens with each script among those that it fits."""
+        """Find the share of tokens with the letters of a stem's script that have the script."""
         fitting: dict[int, int] = {}
         having: dict[int, int] = {}
         for token, counts in self.tokens.items():
-            for number in self.candidates(token):
+            for number in self._fitting(token):
                 if self.scripts[number - 1].stem >= 0:
                     fitting[number] = fitting.get(number, 0) + 1
                     having[number] = having.get(number, 0) + (number in counts)

@@ -136,24 +136,17 @@ def lowered(token: str) -> str:
     return lower if len(lower) == len(token) else token
 
 
-def make_script(token: str, expansion: Expansion) -> Script:
+def make_script(token: str, expansion: Expansion, *, with_stem: bool = True) -> Script:
     """Make the most general script that expands a token so: with a stem if there is one.
 
     Words whose case does not follow the token's make a script in which case counts.
     """
-    for with_stem in (True, False):
+    for may_have_stem in (True, False) if with_stem else (False,):
         for is_cased in (False, True):
-            script = _make(token, expansion, is_cased=is_cased, with_stem=with_stem)
+            script = _make(token, expansion, is_cased=is_cased, with_stem=may_have_stem)
             if script.fits(token) and script.expand(token) == expansion:
                 return script
     raise ValueError(f"expected words of {token!r}, received {expansion}")
-
-
-def as_exact(script: Script, token: str) -> Script:
-    """Make the script for this token alone, without a stem."""
-    if script.stem < 0:
-        return script
-    return _make(token, script.expand(token), is_cased=script.is_cased, with_stem=False)
 
 
 Pair = tuple[str, Expansion]
@@ -170,7 +163,7 @@ def collect_scripts(expanded: Iterable[Pair]) -> dict[Pair, Script]:
     for (token, _), script in scripts.items():
         tokens.setdefault(_pattern(script), set()).add(lowered(token))
     return {
-        pair: script if len(tokens[_pattern(script)]) > 1 else as_exact(script, pair[0])
+        pair: script if len(tokens[_pattern(script)]) > 1 else make_script(*pair, with_stem=False)
         for pair, script in scripts.items()
     }
 

@@ -16,6 +16,10 @@ from spacy.training.converters import conllu_to_docs
 from treebank import TreebankError
 from ud_treebanks import read_sentence, row, write_treebank
 
+from spacy_rootmind.formats.conllu import write_conllu
+from spacy_rootmind.formats.conllu_sentence import surface_text
+from spacy_rootmind.formats.records import InputRecord
+
 # With multiword tokens, with few of them, and without.
 SMALL = ["UD_Tamil-TTB", "UD_Kurmanji-MG", "UD_Livvi-KKPP"]
 
@@ -269,3 +273,26 @@ def test_language_is_the_treebanks_where_spacy_knows_it(wanted, code, lang):
     nlp, reason = choose_language(wanted, code)
     assert nlp.lang == lang
     assert ("no tokenizer rules" in reason) == (lang == "xx" != wanted)
+
+
+# Column by column: forms, lemmas, tags, features, heads and labels of words.
+@pytest.mark.parametrize("name", ["UD_French-Sequoia", "UD_Tamil-TTB", "UD_Coptic-Scriptorium"])
+def test_words_of_merged_tokens_are_written_as_they_were(name, ud_folder):
+    """Except for heads where words of a token have different ones outside it."""
+    files = convert.find_files(ud_folder / name)[1]
+    sentences = convert.read_sentences(files["test"])
+    docs, counts = convert_split(sentences, "orthographic", spacy.blank("xx"), 1)
+    assert counts.merged
+    n_words = n_other = 0
+    for sentence, doc in zip(sentences, docs, strict=True):
+        record = InputRecord("a", 1, text=doc.text)
+        rows = write_conllu(doc, record, 0).decode().splitlines()
+        found = [line.split("\t") for line in rows if line[:1].isdigit()]
+        assert surface_text(found) == sentence.text.rstrip()
+        words = [columns for columns in found if "-" not in columns[0]]
+        for columns, word in zip(words, sentence.words, strict=True):
+            assert columns[1:5] == word[1:5]
+            assert set(columns[5].split("|")) == set(word[5].split("|"))
+            assert columns[7] == word[7] or columns[6] != word[6]
+            n_words, n_other = n_words + 1, n_other + (columns[6] != word[6])
+    assert n_other <= 0.03 * n_words

@@ -1,0 +1,231 @@
+"""The component `mwt_expander`: training, saving, and the words that it leaves in Docs."""
+
+import numpy as np
+import pytest
+import spacy
+import srsly
+from parsers import LISTENER, SMALL_MODEL
+from spacy.tokens import Doc, DocBin, Token
+from spacy.training import Example
+from spacy.util import fix_random_seed
+
+from spacy_rootmind.multiword.doc_words import (
+    get_words,
+    read_expansion,
+    register_words,
+    write_expansion,
+)
+from spacy_rootmind.multiword.expander import cross_entropy, score_words
+from spacy_rootmind.multiword.scripts import OUTSIDE, Expansion, Word
+
+DU = Expansion(
+    0,
+    (
+        Word("de"),
+        Word("le", "le", "DET", "", "Definite=Def", "det", OUTSIDE),
+    ),
+)
+# "des" is an article after a verb, and "de les" after a noun.
+DES = Expansion(0, (Word("de"), Word("les", "le", "DET", "", "Definite=Def", "det", OUTSIDE)))
+NOUNS = ("chat", "chien", "lit", "roi")
+VERBS = ("voit", "veut", "prend", "mange")
+MODEL = {"@architectures": "spacy_rootmind.ScriptScorer.v1", "tok2vec": SMALL_MODEL["tok2vec"]}
+
+
+def make_doc(nlp, words, expansions):
+    doc = Doc(nlp.vocab, words=words)
+    for place, expansion in expansions.items():
+        write_expansion(doc[place], expansion)
+    return doc
+
+
+def references(nlp):
+    docs = []
+    for noun in NOUNS:
+        docs.append(make_doc(nlp, ["le", noun, "du", "roi"], {2: DU}))
+        docs.append(make_doc(nlp, ["le", noun, "des", "rois"], {2: DES}))
+    docs += [make_doc(nlp, ["il", verb, "des", "rois"], {}) for verb in VERBS]
+    return docs
+
+
+def examples_of(nlp):
+    return [
+        Example(Doc(nlp.vocab, words=[token.text for token in doc]), doc) for doc in references(nlp)
+    ]
+
+
+def train(nlp, steps=60):
+    fix_random_seed(0)
+    examples = examples_of(nlp)
+    optimizer = nlp.initialize(lambda: examples)
+    for _ in range(steps):
+        losses = nlp.update(examples, sgd=optimizer)
+    return losses
+
+
+@pytest.fixture(scope="module")
+def trained():
+    nlp = spacy.blank("fr")
+    nlp.add_pipe("mwt_expander", config={"model": MODEL})
+    train(nlp)
+    return nlp
+
+
+def forms(doc):
+    return [[word.form for word in token._.words] for token in doc]
+
+
+def test_context_decides(trained):
+    scores = trained.evaluate(examples_of(trained))
+    assert scores["mwt_f"] == scores["mwt_p"] == scores["mwt_r"] == 1.0
+    doc = trained("Le chat du roi")
+    assert doc.text == "Le chat du roi"
+    assert forms(doc) == [[], [], ["de", "le"], []]
+    assert forms(trained("le chat des rois"))[2] == ["de", "les"]
+    assert forms(trained("il mange des rois"))[2] == []
+    assert forms(trained("")) == []
+    assert forms(trained("LE CHAT DU ROI"))[2] == ["DE", "LE"]
+
+
+def test_saved_pipelines_do_the_same(trained, tmp_path):
+    texts = ["le chat des rois", "il mange des rois", "le lit du roi"]
+    expected = [forms(trained(text)) for text in texts]
+    trained.to_disk(tmp_path)
+    again = spacy.load(tmp_path)
+    sourced = spacy.blank("fr")
+    sourced.add_pipe("mwt_expander", source=trained)
+    for nlp in (again, sourced):
+        assert [forms(doc) for doc in nlp.pipe(texts)] == expected
+        assert [forms(doc) for doc in nlp.pipe(texts, batch_size=1)] == expected
+    assert [forms(doc) for doc in again.pipe(texts, n_process=2)] == expected
+    labels = again.get_pipe("mwt_expander").label_data
+    assert srsly.json_loads(srsly.json_dumps(labels)) == labels
+    # `init labels` writes them, and training does without a pass over the corpus then.
+    other = spacy.blank("fr")
+    expander = other.add_pipe("mwt_expander", config={"model": MODEL})
+    expander.initialize(lambda: examples_of(other), nlp=other, labels=labels)
+    assert expander.labels == trained.get_pipe("mwt_expander").labels
+    # At first, the prior alone decides: "des" is expanded in four of eight places.
+    assert forms(other("le chat du roi"))[2] == ["de", "le"]
+
+
+def test_it_learns_with_others_over_shared_vectors():
+    nlp = spacy.blank("fr")
+    nlp.add_pipe("tok2vec", config={"model": SMALL_MODEL["tok2vec"]})
+    model = {**MODEL, "tok2vec": LISTENER}
+    nlp.add_pipe("mwt_expander", config={"model": model})
+    before = train(nlp, 1)["mwt_expander"]
+    assert train(nlp, 60)["mwt_expander"] < 0.1 * before
+    with nlp.select_pipes(disable=["mwt_expander"]):
+        assert forms(nlp("le chat du roi"))[2] == []
+    assert forms(nlp("le chat du roi"))[2] == ["de", "le"]
+
+
+def test_without_multiword_tokens_nothing_is_learnt():
+    nlp = spacy.blank("fr")
+    expander = nlp.add_pipe("mwt_expander", config={"model": MODEL})
+    examples = [Example(nlp.make_doc("le chat"), Doc(nlp.vocab, words=["le", "chat"]))]
+    optimizer = nlp.initialize(lambda: examples)
+    assert nlp.update(examples, sgd=optimizer) == {"mwt_expander": 0.0}
+    assert expander.labels == ()
+    assert forms(nlp("du chat")) == [[], []]
+    assert nlp.evaluate(examples)["mwt_f"] is None
+
+
+def test_loss_has_the_gradient_of_its_scores(trained):
+    expander = trained.get_pipe("mwt_expander")
+    targets = [one for example in examples_of(trained) for one in expander._targets(example)]
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(len(targets), len(expander.labels) + 1))
+    loss, gradient = cross_entropy(scores, targets)
+    assert loss > 0
+    for _ in range(10):
+        move = rng.normal(size=scores.shape)
+        ahead, behind = (cross_entropy(scores + s * 1e-5 * move, targets)[0] for s in (1, -1))
+        assert (gradient * move).sum() == pytest.approx((ahead - behind) / 2e-5, abs=1e-4)
+
+
+def test_tokens_that_are_split_otherwise_teach_nothing(trained):
+    expander = trained.get_pipe("mwt_expander")
+    reference = make_doc(trained, ["chat", "du", "roi"], {1: DU})
+    predicted = Doc(
+        trained.vocab, words=["chat", "d", "u", "roi"], spaces=[True, False, True, True]
+    )
+    assert expander._targets(Example(predicted, reference)) == []
+
+
+# Words in Docs
+
+
+def parsed(nlp):
+    """The subtree "parle du chat": the article hangs from the noun as well."""
+    return Doc(
+        nlp.vocab,
+        words=["parle", "du", "chat"],
+        heads=[0, 2, 0],
+        deps=["ROOT", "case", "obl"],
+        pos=["VERB", "ADP", "NOUN"],
+        lemmas=["parler", "de", "chat"],
+    )
+
+
+def test_words_have_the_parse_of_their_token():
+    doc = parsed(spacy.blank("fr"))
+    register_words()
+    write_expansion(doc[1], DU)
+    de, le = doc[1]._.words
+    assert (de.form, de.lemma, de.pos, de.dep, de.head, de.head_place) == (
+        *("de", "de", "ADP", "case"),
+        *(doc[2], 0),
+    )
+    assert (le.form, le.lemma, le.pos, le.morph, le.dep, le.head, le.head_place) == (
+        *("le", "le", "DET", "Definite=Def", "det"),
+        *(doc[2], 0),
+    )
+    # A head that is a multiword token: its topmost word.
+    write_expansion(doc[2], Expansion(1, (Word("a", dep="x", head=1), Word("b"))))
+    assert doc[1]._.words[0][-2:] == (doc[2], 1)
+    assert doc[2]._.words[0][-2:] == (doc[2], 1)
+    # The root's: its words hang from its topmost one.
+    write_expansion(doc[0], Expansion(1, (Word("a", dep="x"), Word("b"))))
+    assert [word[-2:] for word in doc[0]._.words] == [(doc[0], 1)] * 2
+
+
+def test_words_stay_with_their_tokens():
+    nlp = spacy.blank("fr")
+    doc = parsed(nlp)
+    write_expansion(doc[1], DU)
+    binary = DocBin(store_user_data=True, docs=[doc]).to_bytes()
+    joined = Doc.from_docs([doc, doc])
+    for other, place in (
+        (Doc(nlp.vocab).from_bytes(doc.to_bytes()), 1),
+        (next(DocBin().from_bytes(binary).get_docs(nlp.vocab)), 1),
+        (doc.copy(), 1),
+        (joined, 4),
+        (doc[1:].as_doc(copy_user_data=True), 0),
+    ):
+        assert read_expansion(other[place]) == DU, place
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[1:3])
+    assert read_expansion(doc[1]) is None
+    assert get_words(doc[1]) == ()
+    write_expansion(doc[0], None)
+
+
+def test_a_taken_name_is_refused():
+    Token.remove_extension("words")
+    Token.set_extension("words", default=1)
+    try:
+        with pytest.raises(ValueError, match=r"Token\._\.words to be free"):
+            register_words()
+    finally:
+        Token.remove_extension("words")
+        register_words()
+
+
+def test_scores_count_forms_at_their_places():
+    nlp = spacy.blank("fr")
+    reference = make_doc(nlp, ["du", "du", "des"], {0: DU, 1: DU, 2: DES})
+    predicted = make_doc(nlp, ["du", "du", "des"], {0: DU, 2: DU})
+    scores = score_words([Example(predicted, reference)])
+    assert scores == {"mwt_p": 0.5, "mwt_r": pytest.approx(1 / 3), "mwt_f": pytest.approx(0.4)}
