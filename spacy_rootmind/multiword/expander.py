@@ -17,6 +17,7 @@ from spacy.pipeline import TrainablePipe
 from spacy.scorer import PRFScore
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.util import logger
 from spacy.vocab import Vocab
 from thinc.api import Config, Model, Optimizer, set_dropout_rate, to_numpy
 
@@ -178,6 +179,12 @@ class MWTExpander(TrainablePipe):
         validate_get_examples(get_examples, f"MWTExpander.initialize ({self.name})")
         if labels is None:
             labels = self._collect(get_examples())
+        if not labels["labels"]:
+            logger.warning(
+                "[%s] found no words of multiword tokens in the examples, and will expand no token. "
+                "References store them as user data: `DocBin(store_user_data=True)`",
+                self.name,
+            )
         self.cfg["labels"] = list(labels["labels"])
         self.cfg["tokens"] = labels["tokens"]
         for label in self.labels:

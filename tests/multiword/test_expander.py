@@ -121,11 +121,12 @@ def test_it_learns_with_others_over_shared_vectors():
     assert forms(nlp("le chat du roi"))[2] == ["de", "le"]
 
 
-def test_without_multiword_tokens_nothing_is_learnt():
+def test_without_multiword_tokens_nothing_is_learnt(caplog):
     nlp = spacy.blank("fr")
     expander = nlp.add_pipe("mwt_expander", config={"model": MODEL})
     examples = [Example(nlp.make_doc("le chat"), Doc(nlp.vocab, words=["le", "chat"]))]
     optimizer = nlp.initialize(lambda: examples)
+    assert "no words of multiword tokens in the examples" in caplog.text
     assert nlp.update(examples, sgd=optimizer) == {"mwt_expander": 0.0}
     assert expander.labels == ()
     assert forms(nlp("du chat")) == [[], []]

@@ -19,6 +19,7 @@ from ud_treebanks import read_sentence, row, write_treebank
 from spacy_rootmind.formats.conllu import write_conllu
 from spacy_rootmind.formats.conllu_sentence import surface_text
 from spacy_rootmind.formats.records import InputRecord
+from spacy_rootmind.multiword.doc_words import read_expansion
 
 # With multiword tokens, with few of them, and without.
 SMALL = ["UD_Tamil-TTB", "UD_Kurmanji-MG", "UD_Livvi-KKPP"]
@@ -163,6 +164,8 @@ def test_made_up_treebank_is_converted_completely(made, tmp_path):
             docs = list(
                 DocBin().from_disk(tmp_path / words / f"{split}.spacy").get_docs(Language().vocab)
             )
+            stored = [read_expansion(token) for doc in docs for token in doc]
+            assert sum(own is not None for own in stored) == found["merged"]
             n_tokens = found["words"] - found["merged"]
             assert sum(map(len, docs)) == n_tokens
             assert [len(list(doc.sents)) for doc in docs[:-1]] == [10] * (len(docs) - 1)

@@ -98,18 +98,26 @@ def choose_language(wanted: str, code: str) -> tuple[Language, str]:
 # --- words -------------------------------------------------------------------------------------
 
 
-def fit(nlp: Language, sentences: list[Sentence]) -> FittedTokenizer:
-    """Fit the tokenizer of a pipeline, in place, to words that spell their token, and to tokens."""
-    fitted = fit_tokenizer(nlp.tokenizer, [words_in_text(sentence) for sentence in sentences])
+def fit(nlp: Language, sentences: list[Sentence], words: str = SYNTACTIC) -> FittedTokenizer:
+    """Fit the tokenizer of a pipeline, in place.
+
+    With syntactic words, to words that spell their token, and to other tokens; with orthographic
+    words, to the tokens that `merged_tokens` makes.
+    """
+    texts = [words_in_text(own, merged_tokens(own, words, nlp)) for own in sentences]
+    fitted = fit_tokenizer(nlp.tokenizer, texts)
     nlp.tokenizer = fitted.tokenizer
     return fitted
 
 
-def words_in_text(sentence: Sentence) -> tuple[str, list[tuple[int, int]]]:
-    """Return a sentence's text, and the offsets of words, or of tokens that they do not spell."""
+def words_in_text(sentence: Sentence, whole: set[int]) -> tuple[str, list[tuple[int, int]]]:
+    """Return a sentence's text, and the offsets of words, or of tokens.
+
+    A token is left whole if it is in `whole`, or its words do not spell it.
+    """
     spans: list[tuple[int, int]] = []
-    for token, start in zip(sentence.tokens, sentence.starts, strict=True):
-        places = split_places(token, sentence) or [0]
+    for i, (token, start) in enumerate(zip(sentence.tokens, sentence.starts, strict=True)):
+        places = (None if i in whole else split_places(token, sentence)) or [0]
         spans += pairwise([*(start + place for place in places), start + len(token.form)])
     return sentence.text, spans
 
@@ -326,12 +334,13 @@ def convert(
         tokenizer = SPACY
         msg.warn(f"The tokenizer of {nlp.lang!r} has no rules that could be fitted")
     if tokenizer == FITTED:
-        msg.info(str(fit(nlp, splits["train"])))
+        msg.info(str(fit(nlp, splits["train"], words)))
     output.mkdir(parents=True, exist_ok=True)
     counts = {}
     for split in SPLITS:
         docs, counts[split] = convert_split(splits[split], words, nlp, n_sents)
-        DocBin(docs=docs).to_disk(output / f"{split}.spacy")
+        # The words of multiword tokens are user data.
+        DocBin(docs=docs, store_user_data=True).to_disk(output / f"{split}.spacy")
     texts = [sentence.text for sentence in splits["test"]]
     lines = ["".join(texts[i : i + n_sents]).strip() for i in range(0, len(texts), n_sents)]
     (output / "test.txt").write_text("".join(f"{line}\n" for line in lines), "utf8")
