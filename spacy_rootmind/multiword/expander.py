@@ -181,8 +181,8 @@ class MWTExpander(TrainablePipe):
             labels = self._collect(get_examples())
         if not labels["labels"]:
             logger.warning(
-                "[%s] found no words of multiword tokens in the examples, and will expand no token. "
-                "References store them as user data: `DocBin(store_user_data=True)`",
+                "[%s] found no words of multiword tokens in the examples, and will expand no "
+                "token. References store them as user data: `DocBin(store_user_data=True)`",
                 self.name,
             )
         self.cfg["labels"] = list(labels["labels"])

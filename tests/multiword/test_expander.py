@@ -28,7 +28,7 @@ DU = Expansion(
 # "des" is an article after a verb, and "de les" after a noun.
 DES = Expansion(0, (Word("de"), Word("les", "le", "DET", "", "Definite=Def", "det", OUTSIDE)))
 NOUNS = ("chat", "chien", "lit", "roi")
-VERBS = ("voit", "veut", "prend", "mange")
+VERBS = ("voit", "veut", "prend", "perd")
 MODEL = {"@architectures": "spacy_rootmind.ScriptScorer.v1", "tok2vec": SMALL_MODEL["tok2vec"]}
 
 
@@ -82,13 +82,13 @@ def test_context_decides(trained):
     assert doc.text == "Le chat du roi"
     assert forms(doc) == [[], [], ["de", "le"], []]
     assert forms(trained("le chat des rois"))[2] == ["de", "les"]
-    assert forms(trained("il mange des rois"))[2] == []
+    assert forms(trained("il perd des rois"))[2] == []
     assert forms(trained("")) == []
     assert forms(trained("LE CHAT DU ROI"))[2] == ["DE", "LE"]
 
 
 def test_saved_pipelines_do_the_same(trained, tmp_path):
-    texts = ["le chat des rois", "il mange des rois", "le lit du roi"]
+    texts = ["le chat des rois", "il perd des rois", "le lit du roi"]
     expected = [forms(trained(text)) for text in texts]
     trained.to_disk(tmp_path)
     again = spacy.load(tmp_path)
