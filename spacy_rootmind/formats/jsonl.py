@@ -5,7 +5,8 @@ found in the text. If `Doc.to_json` wrote it, its text, tokens and sentences are
 are kept.
 
 Written tokens have "head_prob", "arc_prob" and "arcs", and sentences "log_prob", "entropy",
-"guideline_status" and "parses". Heads are indices of tokens in the Doc, as in "tokens".
+"guideline_status" and "parses". Multiword tokens have "words", with the fields of
+`token._.words`. Heads are indices of tokens in the Doc, as in "tokens".
 """
 
 import json
@@ -24,6 +25,7 @@ from spacy_rootmind.formats.records import (
     check_unchanged,
 )
 from spacy_rootmind.formats.text import is_blank
+from spacy_rootmind.multiword.doc_words import get_words, has_expansions
 
 # Decimals of the numbers that are written.
 PROB_DIGITS = 6
@@ -194,6 +196,8 @@ def write_jsonl(doc: Doc, record: InputRecord, n_before: int) -> bytes:
     data: dict[str, Any] = {**record.fields, **doc.to_json()}
     for number, sentence in enumerate(doc.sents):
         _add_parse(data, number, sentence)
+    if has_expansions(doc):
+        _add_words(data, doc)
     try:
         # JSON has no NaN, which a damaged model may give: the record fails.
         return (json.dumps(data, ensure_ascii=False, allow_nan=False) + "\n").encode("utf8")
@@ -230,6 +234,15 @@ def _add_parse(data: dict[str, Any], number: int, sentence: Span) -> None:
             }
             for parse in details.parses
         ]
+
+
+def _add_words(data: dict[str, Any], doc: Doc) -> None:
+    """Add the words of multiword tokens."""
+    for token in doc:
+        if words := get_words(token):
+            data["tokens"][token.i]["words"] = [
+                {**word._asdict(), "head": word.head.i} for word in words
+            ]
 
 
 def rounded(value: float) -> float:

@@ -1,5 +1,7 @@
 """The component `mwt_expander`: training, saving, and the words that it leaves in Docs."""
 
+import json
+
 import numpy as np
 import pytest
 import spacy
@@ -9,6 +11,9 @@ from spacy.tokens import Doc, DocBin, Token
 from spacy.training import Example
 from spacy.util import fix_random_seed
 
+from spacy_rootmind.formats.conllu import WordNumbers, write_conllu
+from spacy_rootmind.formats.jsonl import write_jsonl
+from spacy_rootmind.formats.records import InputRecord
 from spacy_rootmind.multiword.doc_words import (
     get_words,
     read_expansion,
@@ -211,6 +216,32 @@ def test_words_stay_with_their_tokens():
     assert read_expansion(doc[1]) is None
     assert get_words(doc[1]) == ()
     write_expansion(doc[0], None)
+
+
+def test_words_are_written():
+    """With the alternatives, whose heads are numbered as words are."""
+    doc = parsed(spacy.blank("fr"))
+    write_expansion(doc[1], DU)
+    record = InputRecord("a", 1, text=doc.text)
+    rows = [line.split("\t") for line in write_conllu(doc, record, 0).decode().splitlines()]
+    assert [row[:2] + row[6:8] for row in rows if len(row) > 1] == [
+        ["1", "parle", "0", "root"],
+        ["2-3", "du", "_", "_"],
+        ["2", "de", "4", "case"],
+        ["3", "le", "4", "det"],
+        ["4", "chat", "1", "obl"],
+    ]
+    numbers = WordNumbers(list(doc))
+    assert numbers.expand([2, 0, 2], ["x", "ROOT", "y"]) == [
+        *((2, "x"), (0, "ROOT"), (2, "det")),
+        (2, "y"),
+    ]
+    [written] = map(json.loads, write_jsonl(doc, record, 0).splitlines())
+    assert [token.get("words") for token in written["tokens"]] == [
+        None,
+        [{**word._asdict(), "head": 2} for word in get_words(doc[1])],
+        None,
+    ]
 
 
 def test_a_taken_name_is_refused():

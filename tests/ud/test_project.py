@@ -190,3 +190,4 @@ def test_small_treebank_of_a_language_that_spacy_does_not_know(checkout, ud_fold
     assert 0.0 < summary["official"]["LAS"]["mean"] < summary["official"]["Words"]["mean"]
     nlp = spacy.load(checkout / "training" / "UD_Kazakh-KTB" / "orthographic-cpu" / "model-best")
     assert nlp.lang == "xx"
+    assert nlp.get_pipe("mwt_expander").labels
