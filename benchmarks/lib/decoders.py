@@ -32,7 +32,6 @@ class Decoder:
     bind: Callable[[Batch], Call]
     language: str
     version: str
-    exact: bool = True
     precision: type[np.floating] = np.float64
     note: str = ""
 
@@ -95,6 +94,4 @@ def row_argmax() -> Decoder:
         return lambda: [scores.argmax(axis=1) for scores in sentences]
 
     note = "reads the scores once; no tree"
-    return Decoder(
-        "row argmax (NumPy)", "reference", ARGMAX, bind, "C", np.__version__, False, note=note
-    )
+    return Decoder("row argmax (NumPy)", "reference", ARGMAX, bind, "C", np.__version__, note=note)

@@ -136,38 +136,26 @@ class StoredDistribution:
     """A distribution over the trees of a sentence, by the weights of its probable arcs.
 
     Trees with other arcs have probability zero. `annotation.teacher_records` computes with it.
-
-    Attributes
-    ----------
-    dependents, heads : int array of shape (n_arcs,)
-    log_weights : float32 array of shape (n_arcs,)
-        Arc scores, with the temperature divided out.
-    label_arcs : int array of shape (n_entries,)
-        Index of an arc between words, once per label that is probable for it.
-    labels : int array of shape (n_entries,)
-        Index in `label_names`.
-    label_probs : float32 array of shape (n_entries,)
-        Probability of the label, given the arc.
-    label_names : tuple of str
-    start_probs : float32 array of shape (n,) or None
-        Probability that each word or token starts a sentence, 0 or 1 where the Doc stated it; None
-        if the parser finds no boundaries.
-    teacher : str
-        Which parser this is the distribution of: `pipeline.details.teacher_name`.
     """
 
     dependents: Annotated[NDArray[np.int32], schema.indices("arcs", of="tokens")]
     heads: Annotated[NDArray[np.int32], schema.indices("arcs", of="tokens")]
+    # Arc scores, with the temperature divided out.
     log_weights: Annotated[
         NDArray[np.float32], schema.floats("arcs", low=-schema.LARGEST, high=schema.LARGEST)
     ]
+    # The place of an arc between words, once for each label that is probable for it; the label, a
+    # place in `label_names`; and its probability, given the arc.
     label_arcs: Annotated[NDArray[np.int32], schema.indices("entries", of="arcs")]
     labels: Annotated[NDArray[np.int32], schema.indices("entries", of="labels")]
     label_probs: Annotated[NDArray[np.float32], schema.probs("entries")]
     label_names: Annotated[tuple[str, ...], schema.names]
+    # That each word or token starts a sentence, 0 or 1 where the Doc stated it; None if the parser
+    # finds no boundaries.
     start_probs: Annotated[NDArray[np.float32] | None, schema.optional(schema.probs("tokens"))] = (
         None
     )
+    # The parser that this is the distribution of: `pipeline.details.teacher_name`.
     teacher: Annotated[str, schema.text] = ""
 
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "StoredDistribution":
@@ -201,26 +189,18 @@ class StoredDistribution:
 
 @dataclass(frozen=True, eq=False)
 class ParseDetails:
-    """Findings besides a sentence's tree; None or empty for those that the settings leave out.
-
-    Attributes
-    ----------
-    confidence, label_confidence, start_confidence, arcs, alternatives, guideline_status
-    distributions : tuple of StoredDistribution
-        One of each teacher that has parsed the Doc.
-    tree : int array of shape (n,) or None
-        Over tokens, the head of each when the sentence was parsed, which `confidence` is about.
-    extents : int array of shape (n, 2) or None
-        In a Doc, the first character of each token and its end, from the start of the sentence.
-    """
+    """Findings besides a sentence's tree; None or empty for those that the settings leave out."""
 
     confidence: Confidence | None = None
     arcs: ArcTable | None = None
     alternatives: Alternatives | None = None
+    # One of each teacher that has parsed the Doc.
     distributions: tuple[StoredDistribution, ...] = ()
     label_confidence: LabelConfidence | None = None
     start_confidence: StartConfidence | None = None
     guideline_status: GuidelineStatus | None = None
+    # In a Doc, (n,): the head of each token when the sentence was parsed, which `confidence` is
+    # about; and (n, 2): its first character and its end, from the start of the sentence.
     tree: Any = None
     extents: Any = None
 

@@ -264,19 +264,12 @@ def _make_arcs(
 
 @dataclass
 class SentenceDetails:
-    """Parse details of a sentence that still hold; None for the others.
-
-    Attributes
-    ----------
-    span : Span
-    tokens : sequence of Token
-        Those of the sentence whose probabilities are listed.
-    details : ParseDetails or None
-        None without any, or if the sentence has other tokens or boundaries than were parsed.
-    """
+    """Parse details of a sentence that still hold; None for the others."""
 
     span: Span
+    # Tokens of the sentence whose probabilities are listed.
     tokens: Sequence[Token] = ()
+    # None without any, or if the sentence has other tokens or boundaries than were parsed.
     details: ParseDetails | None = None
 
     @classmethod

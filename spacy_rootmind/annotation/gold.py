@@ -95,28 +95,18 @@ def gold_boundaries(example: Example, root_label: str) -> NDArray[np.int8]:
 
 @dataclass(frozen=True, eq=False)
 class GoldBatch:
-    """Gold trees of a batch, in flat rows: per sentence ROOT's row, then one per word.
+    """Gold trees of a batch, in flat rows: per sentence ROOT's row, then one per word."""
 
-    Attributes
-    ----------
-    sentences : list of Sentences
-        The tokens to score, one list of sentences per Doc.
-    heads : int array of shape (n_rows,)
-        Flat row of each row's gold head; MISSING where unknown, for ROOT, and in sentences with
-        teachers.
-    deps : uint64 array of shape (n_rows,)
-        Label hashes; 0 where the head is MISSING or the label unknown.
-    boundaries : float array of shape (all tokens,)
-        Probability that each token starts a sentence, one Doc after another: as returned by
-        `gold_boundaries`, or what teachers say.
-    targets : mapping of int to TeacherTarget
-        Of the sentences with teachers, by their number in the batch. They replace gold.
-    """
-
+    # The tokens to score, one list of sentences per Doc.
     sentences: list[Sentences]
+    # Flat row of each row's gold head, (n_rows,); MISSING where unknown, for ROOT, and in sentences
+    # with teachers. And label hashes; 0 where the head is MISSING or the label unknown.
     heads: NDArray[np.int64]
     deps: NDArray[np.uint64]
+    # Probability that each token starts a sentence, one Doc after another: as returned by
+    # `gold_boundaries`, or what teachers say.
     boundaries: NDArray[np.float64]
+    # Targets of sentences with teachers, by their number in the batch. They replace gold.
     targets: Mapping[int, TeacherTarget] = field(default_factory=dict)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What a packed record of parse details has to look like.
+"""Checks of packed records of parse details.
 
 A Doc may come from anyone, and `doc.user_data` takes anything. `records` checks each record that it
 reads, so that nothing behind it meets other types, shapes or values.

@@ -35,28 +35,18 @@ from spacy_rootmind.trees.errors import NoTreeError
 
 @dataclass(frozen=True, eq=False)
 class TeacherTarget:
-    """The mean of a sentence's teachers; words are numbered from 1, with ROOT as 0.
+    """The mean of a sentence's teachers; words are numbered from 1, with ROOT as 0."""
 
-    Attributes
-    ----------
-    marginals : float array of shape (n + 1, n + 1)
-        Probability of each arc, `marginals[dep, head]`, in a distribution over trees with a single
-        root.
-    deps, heads : int array of shape (n_entries,)
-        Arcs between words, one entry for each of their labels.
-    labels : uint64 array of shape (n_entries,)
-        Label hashes.
-    label_probs : float array of shape (n_entries,)
-        Probability of arc and label together.
-    start_probs : float array of shape (n,) or None
-        Probability that each word starts a sentence; None if no teacher predicts boundaries.
-    """
-
+    # Probability of each arc, `marginals[dep, head]`, (n + 1, n + 1), in a distribution over trees
+    # with a single root.
     marginals: NDArray[np.float64]
+    # Arcs between words, one entry for each of their labels: label hashes, and the probability of
+    # arc and label together; all (n_entries,).
     deps: NDArray[np.int64]
     heads: NDArray[np.int64]
     labels: NDArray[np.uint64]
     label_probs: NDArray[np.float64]
+    # That each word starts a sentence, (n,); None if no teacher predicts boundaries.
     start_probs: NDArray[np.float64] | None
 
 

@@ -45,67 +45,43 @@ def id_text(value: Any) -> str | None:
 
 @dataclass
 class InputRecord:
-    """A text, a sentence of CoNLL-U, or a Doc, to be parsed as one Doc.
+    """A text, a sentence of CoNLL-U, or a Doc, to be parsed as one Doc."""
 
-    Attributes
-    ----------
-    file, line
-        Where the record starts; no file for the row of a table in memory.
-    file_name : str, optional
-        Short name of the file in made-up ids; by default `file`.
-    starts_file : bool
-        Whether the record is the first of its file in the output.
-    text : str, optional
-        Tokenized by the pipeline, unless there are words.
-    before, after : str
-        Whitespace around the text in its file. Between two texts, it is after the first.
-    goes_on : bool
-        Whether the text goes on in another record.
-    line_ends : list of str
-        What the file has for the line feeds of the text; they are its own without this.
-    max_word_length : int, optional
-        Runs of more characters without whitespace are tokenized in pieces.
-    long_runs : list of tuple of int
-        The start and end of each such run, once the text is tokenized.
-    words : list of str, optional
-        The given tokens.
-    spaces : list of bool, optional
-        Whether a space follows each word; None if unknown.
-    starts : list of bool, optional
-        Whether each word starts a sentence; None if the pipeline finds the sentences.
-    fields : dict
-        All fields of a JSONL record; written again to JSONL.
-    sentence : Sentence, optional
-        The sentence of CoNLL-U; written again to CoNLL-U.
-    replace_tags : bool
-        Whether lemmas, tags and features of the pipeline replace the sentence's own.
-    arcs : list of Arc, optional
-        Heads and labels of the sentence that parses have to have.
-    is_in_lines : bool
-        Whether each line of a text is one sentence.
-    load_doc : callable, optional
-        Loads a Doc that was saved, with its annotation. It has the given words.
-    """
-
+    # The start of the record; no file for the row of a table in memory.
     file: str
     line: int
+    # Tokenized by the pipeline, unless there are words.
     text: str | None = None
+    # Whitespace around the text in its file. Between two texts, it is after the first.
     before: str = ""
     after: str = ""
+    # Whether the text goes on in another record.
     goes_on: bool = False
+    # The file's own line ends, in place of the line feeds of the text; empty if they are the same.
     line_ends: list[str] = field(default_factory=list)
+    # Runs of more characters without whitespace are tokenized in pieces; then, the start and end of
+    # each such run.
     max_word_length: int | None = None
     long_runs: list[tuple[int, int]] = field(default_factory=list)
+    # The given tokens; whether a space follows each, if that is known; and whether each starts a
+    # sentence, unless the pipeline finds the sentences.
     words: list[str] | None = None
     spaces: list[bool] | None = None
     starts: list[bool] | None = None
+    # All fields of a JSONL record, and the sentence of CoNLL-U; written again to the same format.
     fields: dict[str, Any] = field(default_factory=dict)
     sentence: Sentence | None = None
+    # Whether lemmas, tags and features of the pipeline replace the sentence's own.
     replace_tags: bool = False
+    # Heads and labels of the sentence that parses have to have.
     arcs: list[Arc] | None = None
+    # Whether each line of a text is one sentence.
     is_in_lines: bool = False
+    # Loads a Doc that was saved, with its annotation. It has the given words.
     load_doc: Callable[[Vocab], Doc] | None = None
+    # Short name of the file in made-up ids; by default `file`.
     file_name: str | None = None
+    # Whether the record is the first of its file in the output.
     starts_file: bool = False
 
     @property

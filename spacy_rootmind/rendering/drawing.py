@@ -71,10 +71,7 @@ def draw_sentence(span: Span, options: Mapping[str, Any], max_alternatives: int)
 
     Probabilities and alternatives that no longer fit the sentence are left out.
 
-    Raises
-    ------
-    ValueError
-        If a head lies outside the sentence.
+    Raises ValueError if a head lies outside the sentence.
     """
     chosen, details = chosen_tree(span), SentenceDetails.read(span, list(span))
     drawn = [Tree(tuple(parse.heads.tolist()), tuple(parse.deps)) for parse in details.parses or ()]
