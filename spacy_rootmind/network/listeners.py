@@ -81,10 +81,10 @@ def token_vectors(
         If a listener has no vectors to pass on, or vectors of another width or number of tokens.
     """
     listeners = listeners_in(tok2vec)
-    reads_docs = not is_train or any(map(_is_frozen, listeners))
-    if reads_docs:
+    if is_train and any(map(_is_frozen, listeners)):
         require_vectors(listeners, docs)
-    found, backprop_found = tok2vec(list(docs), not reads_docs)
+        is_train = False
+    found, backprop_found = tok2vec(list(docs), is_train)
     if listeners:
         _require_shapes(listeners[0], docs, found, width)
     vectors = [own if own.shape[1] else ops.alloc2f(len(own), width) for own in found]

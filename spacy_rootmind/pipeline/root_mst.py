@@ -29,6 +29,7 @@ from spacy_rootmind.network.architecture import (
     reading_layers,
 )
 from spacy_rootmind.network.label_scorer import NULL_LABEL, begin_label_scores
+from spacy_rootmind.network.listeners import listeners_in, require_vectors
 from spacy_rootmind.pipeline import serialization
 from spacy_rootmind.pipeline.attributes import (
     attributes_read,
@@ -520,6 +521,7 @@ class RootMST(TrainablePipe):
             # Temperatures are fitted to trees: a teacher's confidence says nothing about errors.
             gold = self._align(chunk, teachers=False)
             given = self._make_input(chunk, gold)._replace(choose_arcs=None)
+            require_vectors(listeners_in(self.model), given.docs)
             trees = self.model.predict(given).trees
             heads, labels = collect_scores(self._label_layer, gold, trees, self._label_columns())
             batches += heads
@@ -546,7 +548,9 @@ class RootMST(TrainablePipe):
         )
         docs = list(docs)
         self._require_attributes(docs)
-        self.upstream.require(self.model.get_ref("tok2vec"), docs, self.name)
+        tok2vec = self.model.get_ref("tok2vec")
+        self.upstream.require(tok2vec, docs, self.name)
+        require_vectors(listeners_in(tok2vec), docs)
         require_static_vectors(reading_layers(self.model), docs)
         return parse_docs(self.model, docs, context)
 

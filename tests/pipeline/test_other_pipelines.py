@@ -288,14 +288,20 @@ def test_vectors_of_a_component_that_was_removed_are_used(folder, expected):
     assert list(map(arcs_of, docs)) == expected
 
 
-def test_parser_that_is_trained_over_another_tok2vec_is_right(folder, other, quickstart_docs):
-    other.add_pipe("root_mst", source=spacy.load(folder))
+def test_parser_that_is_trained_over_another_tok2vec_is_right(
+    folder, other, quickstart_docs, caplog
+):
+    source = spacy.load(folder)
+    other.add_pipe("root_mst", source=source)
     examples = gold_examples(quickstart_docs[:5], other)
     losses = []
     with other.select_pipes(enable=["tok2vec", "root_mst"]):
         for _ in range(5):
             losses.append(update(other, examples, other.resume_training())["root_mst"])
     assert losses[-1] < losses[0]
+    told = [r.getMessage() for r in caplog.records if "of another pipeline" in r.getMessage()]
+    assert len(told) == 1
+    assert told[0].startswith("[root_mst] was trained over the component 'tok2vec' of another")
     found = parses(other)
     loaded = spacy.blank("xx").from_config(other.config).from_bytes(other.to_bytes())
     assert parses(loaded) == found
