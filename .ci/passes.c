@@ -69,8 +69,8 @@ static void check_scan(ptrdiff_t n)
     ptrdiff_t dep, i;
     for (dep = 0; dep <= n; ++dep)
         draw_scores(scores + dep * ROOM, narrow + dep * ROOM, n + 1);
-    status = row_passes.scan_sentence_f64(scores, ROOM, n, alt, alt_head, head);
-    status_narrow = row_passes.scan_sentence_f32(narrow, ROOM, n, alt_narrow, alt_head_narrow, head_narrow);
+    status = row_passes.scan_f64(scores, ROOM, n, alt, alt_head, head);
+    status_narrow = row_passes.scan_f32(narrow, ROOM, n, alt_narrow, alt_head_narrow, head_narrow);
     for (dep = 1; dep <= n; ++dep) {
         const double *row = scores + dep * ROOM;
         double best = -(double)INFINITY;
@@ -82,17 +82,17 @@ static void check_scan(ptrdiff_t n)
             }
         if (best_head == 0 && row[0] == -(double)INFINITY)
             expected = SCAN_NO_HEAD;
-        expect(alt[dep] == best && alt_head[dep] == best_head, "scan_sentence_f64", n);
-        expect(alt_narrow[dep] == best && alt_head_narrow[dep] == best_head, "scan_sentence_f32", n);
+        expect(alt[dep] == best && alt_head[dep] == best_head, "scan_f64", n);
+        expect(alt_narrow[dep] == best && alt_head_narrow[dep] == best_head, "scan_f32", n);
         best_head = row[0] >= best ? 0 : best_head;
         expect(head[dep] == best_head && head_narrow[dep] == best_head, "the best head", n);
     }
-    expect(status == expected && status_narrow == expected, "the status of scan_sentence", n);
+    expect(status == expected && status_narrow == expected, "the status of a scan", n);
     scores[ROOM + n] = n == 1 ? 0.0 : (double)NAN;
     if (n > 1)
         expect(
-            row_passes.scan_sentence_f64(scores, ROOM, n, alt, alt_head, head) == SCAN_BAD_SCORE,
-            "scan_sentence_f64 of a NaN", n);
+            row_passes.scan_f64(scores, ROOM, n, alt, alt_head, head) == SCAN_BAD_SCORE,
+            "scan_f64 of a NaN", n);
 }
 
 static void check_scores(ptrdiff_t n)

@@ -1,4 +1,4 @@
-"""Values and gradients of the functions of tensors, against enumeration and other packages."""
+"""Functions of tensors, under each transform, against enumeration and other packages."""
 
 import functools
 import itertools
@@ -16,7 +16,11 @@ from spacy_rootmind import torch as tensors  # noqa: E402
 from spacy_rootmind.trees.inference import Inference  # noqa: E402
 
 ONE = ("log_partition", "arc_marginals", "entropy")
-ROOTS = pytest.mark.parametrize("single_root", [True, False])
+# And the query of two scores.
+QUERIES = (*ONE, "kl_divergence")
+each_query = pytest.mark.parametrize("query", QUERIES)
+each_of_one = pytest.mark.parametrize("name", ONE)
+each_root = pytest.mark.parametrize("single_root", [True, False])
 
 
 def random_scores(*shape, seed=0, scale=1.0, holes=0.0):
@@ -31,6 +35,12 @@ def check_scores(*shape, seed=0):
     """Scores for finite differences, which are taken at every element."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(shape, generator=generator, dtype=torch.float64, requires_grad=True)
+
+
+def arguments_of(query, make, *shape, **settings):
+    """Make the scores that a query takes: one or two."""
+    count = 1 + (query == "kl_divergence")
+    return [make(*shape, seed=seed, **settings) for seed in range(count)]
 
 
 class Enumeration:
@@ -83,85 +93,65 @@ def derivatives(function, *inputs, twice=False):
     return [value, *first, *second]
 
 
-def assert_same(found, wanted, atol=1e-12):
-    for result, expected in zip(found, wanted, strict=True):
-        torch.testing.assert_close(result, expected, rtol=0, atol=atol)
+# --- derivatives -------------------------------------------------------------------------------
 
 
-@ROOTS
-@pytest.mark.parametrize(("n", "holes"), [(1, 0.0), (2, 0.0), (3, 0.3), (5, 0.0), (5, 0.3)])
-@pytest.mark.parametrize("name", ONE)
-def test_derivatives_match_enumeration(name, n, holes, single_root):
-    scores = random_scores(n + 1, n + 1, holes=holes)
-    ours = functools.partial(getattr(tensors, name), single_root=single_root)
-    oracle = getattr(Enumeration(n, single_root), name)
-    twice = name == "log_partition"
-    assert_same(derivatives(ours, scores, twice=twice), derivatives(oracle, scores, twice=twice))
-
-
-@ROOTS
-@pytest.mark.parametrize("n", [2, 4])
-def test_derivatives_of_divergence_match_enumeration(n, single_root):
-    scores, others = random_scores(n + 1, n + 1), random_scores(n + 1, n + 1, seed=1)
-    ours = functools.partial(tensors.kl_divergence, single_root=single_root)
-    oracle = Enumeration(n, single_root).kl_divergence
-    assert_same(derivatives(ours, scores, others), derivatives(oracle, scores, others))
-
-
-@ROOTS
-@pytest.mark.parametrize("name", ONE)
-def test_gradcheck(name, single_root):
-    """With padding, a forbidden arc and an empty sentence."""
-    allowed = torch.ones(3, 4, 4, dtype=torch.bool)
-    allowed[0, 2, 1] = False
-
-    def function(scores):
-        return getattr(tensors, name)(
-            scores, lengths=torch.tensor([3, 2, 0]), allowed=allowed, single_root=single_root
-        )
-
-    scores = check_scores(3, 4, 4)
-    assert torch.autograd.gradcheck(function, scores, check_forward_ad=True)
-    if name == "log_partition":
-        assert torch.autograd.gradgradcheck(function, scores, check_fwd_over_rev=True)
-
-
-@ROOTS
-def test_gradcheck_of_divergence(single_root):
-    function = functools.partial(
-        tensors.kl_divergence, lengths=torch.tensor([3, 1]), single_root=single_root
-    )
-    inputs = check_scores(2, 4, 4), check_scores(2, 4, 4, seed=1)
-    assert torch.autograd.gradcheck(function, inputs, check_forward_ad=True)
-
-
-@ROOTS
-@pytest.mark.parametrize("escape", [1.0, 100.0, 1000.0])
-def test_gradients_of_marginals_are_exact_for_confident_scores(escape, single_root):
+def confident(escape):
     """Words that prefer each other make the Laplacian singular to rounding."""
-    given = closed_pairs(rng_for("torch pairs"), 5, escape)
-    scores = torch.tensor(given, requires_grad=True)
-    ours = functools.partial(tensors.arc_marginals, single_root=single_root)
-    oracle = Enumeration(5, single_root).arc_marginals
-    found, wanted = derivatives(ours, scores), derivatives(oracle, scores)
-    assert_same(found, wanted, atol=1e-15 * max(escape, 100))
+    return torch.tensor(closed_pairs(rng_for("torch pairs"), 5, escape), requires_grad=True)
 
 
-@pytest.mark.parametrize("name", ONE)
-def test_scores_beyond_float64_have_derivatives(name):
+def beyond_float64():
     """Weights from exp(-3000) on, all of which count once the others cancel."""
     scores = torch.zeros(4, 4, dtype=torch.float64)
     scores[1, [0, 3]] = scores[2, [0, 3]] = -3000
     scores[3, 0] = scores[3, 1] = -1500
-    scores.requires_grad_()
-    ours, oracle = getattr(tensors, name), getattr(Enumeration(3, True), name)
-    twice = name == "log_partition"
-    found, wanted = (derivatives(one, scores, twice=twice) for one in (ours, oracle))
+    return scores.requires_grad_()
+
+
+CASES = [
+    *itertools.product(ONE, [(1, 0.0), (2, 0.0), (3, 0.3), (5, 0.0), (5, 0.3)]),
+    *(("kl_divergence", (n, 0.0)) for n in (2, 4)),
+    *(("arc_marginals", confident(escape)) for escape in (1.0, 100.0, 1000.0)),
+    *((name, beyond_float64()) for name in ONE),
+]
+
+
+@each_root
+@pytest.mark.parametrize(("query", "case"), CASES, ids=range(len(CASES)))
+def test_derivatives_match_enumeration(query, case, single_root):
+    """Second ones of the log partition as well."""
+    if isinstance(case, tuple):
+        n, holes = case
+        inputs = arguments_of(query, random_scores, n + 1, n + 1, holes=holes)
+    else:
+        inputs = [case]
+    ours = functools.partial(getattr(tensors, query), single_root=single_root)
+    oracle = getattr(Enumeration(len(inputs[0]) - 1, single_root), query)
+    twice = query == "log_partition"
+    found, wanted = (derivatives(one, *inputs, twice=twice) for one in (ours, oracle))
+    largest = inputs[0].detach().nan_to_num(0, 0, 0).abs().max().item()
     for result, expected in zip(found, wanted, strict=True):
-        torch.testing.assert_close(result, expected, rtol=1e-11, atol=1e-11)
+        rtol = 1e-11 if largest >= 1500 else 0
+        torch.testing.assert_close(result, expected, rtol=rtol, atol=1e-15 * max(largest, 1000))
 
 
-@ROOTS
+@each_root
+@each_query
+def test_gradcheck(query, single_root):
+    """With padding, a forbidden arc and an empty sentence."""
+    options = {"lengths": torch.tensor([3, 2, 0]), "single_root": single_root}
+    if query in ONE:
+        options["allowed"] = torch.ones(3, 4, 4, dtype=torch.bool)
+        options["allowed"][0, 2, 1] = False
+    function = functools.partial(getattr(tensors, query), **options)
+    inputs = arguments_of(query, check_scores, 3, 4, 4)
+    assert torch.autograd.gradcheck(function, inputs, check_forward_ad=True)
+    if query == "log_partition":
+        assert torch.autograd.gradgradcheck(function, inputs, check_fwd_over_rev=True)
+
+
+@each_root
 @pytest.mark.parametrize("wrong", [torch.nan, torch.inf, -torch.inf])
 def test_gradients_that_are_not_finite_give_nan(wrong, single_root):
     """In their own sentence alone, and not if they belong to an arc that cannot be."""
@@ -189,7 +179,205 @@ def test_gradients_may_have_any_size(size):
     torch.testing.assert_close(found / size, wanted, rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.parametrize("name", ONE)
+def test_gradient_of_log_partition_needs_no_second_elimination(monkeypatch):
+    scores = random_scores(2, 6, 6)
+    log_z = tensors.log_partition(scores)
+    monkeypatch.setattr(Inference, "_eliminate", None)
+    log_z.sum().backward()
+    monkeypatch.undo()
+    assert torch.equal(scores.grad, tensors.arc_marginals(scores.detach()))
+
+
+def test_second_derivatives_keep_to_the_graph_of_the_scores():
+    """Through parameters that scores are made of, as in training."""
+    weights = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
+    features = check_scores(2, 5, 5).detach()
+
+    def log_partition_of(weight):
+        return tensors.log_partition(weight * features).sum()
+
+    assert torch.autograd.gradcheck(log_partition_of, weights)
+    assert torch.autograd.gradgradcheck(log_partition_of, weights)
+
+
+# --- torch.func --------------------------------------------------------------------------------
+
+FIRST = {
+    "grad": torch.func.grad,
+    "jacrev": torch.func.jacrev,
+    "jacfwd": torch.func.jacfwd,
+    "vjp": lambda f: lambda x: torch.func.vjp(f, x)[1](torch.ones_like(f(x)))[0],
+    "jvp": lambda f: lambda x: torch.func.jvp(f, (x,), (x.clamp(-1, 1),))[1],
+}
+SECOND = {
+    "hessian": torch.func.hessian,
+    "jacrev of jacrev": lambda f: torch.func.jacrev(torch.func.jacrev(f)),
+    "jacrev of jacfwd": lambda f: torch.func.jacrev(torch.func.jacfwd(f)),
+    "jacfwd of jacrev": lambda f: torch.func.jacfwd(torch.func.jacrev(f)),
+}
+OF_TWO = {
+    f"{name} {argument}": functools.partial(derive, argnums=argument)
+    for name, derive in (("jacrev", torch.func.jacrev), ("jacfwd", torch.func.jacfwd))
+    for argument in (0, 1)
+}
+TRANSFORMS = {**FIRST, **SECOND, **OF_TWO}
+TRANSFORMED = [
+    *(
+        (name, one)
+        for name, one in itertools.product(ONE, FIRST)
+        if (name, one) != (ONE[1], "grad")
+    ),
+    *(("log_partition", one) for one in SECOND),
+    *(("kl_divergence", one) for one in OF_TWO),
+]
+
+
+@each_root
+@pytest.mark.parametrize(("query", "transform"), TRANSFORMED)
+def test_transforms_match_enumeration(query, transform, single_root):
+    """`grad` takes functions to numbers, not to marginals."""
+    scores = [one.detach() for one in arguments_of(query, check_scores, 4, 4)]
+    ours = functools.partial(getattr(tensors, query), single_root=single_root)
+    oracle = getattr(Enumeration(3, single_root), query)
+    derive = TRANSFORMS[transform]
+    found, wanted = derive(ours)(*scores), derive(oracle)(*scores)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-13)
+
+
+@each_of_one
+def test_mapped_functions_are_those_of_the_batch(name):
+    """Scores, lengths and allowed arcs mapped, each over another axis, or not."""
+    function = getattr(tensors, name)
+    scores = check_scores(3, 2, 4, 4).detach()
+    lengths = torch.tensor([[3, 2], [1, 3], [0, 2]])
+    allowed = torch.rand(3, 2, 4, 4, generator=torch.Generator().manual_seed(0)) < 0.9
+    allowed[..., 0] = allowed[..., 1] = True
+
+    def call(own, words, mask):
+        return function(own, lengths=words, allowed=mask)
+
+    wanted = call(scores, lengths, allowed)
+    for axes in [(0, 0, 0), (1, 1, 1)]:
+        found = torch.vmap(call, in_dims=axes, out_dims=axes[0])(scores, lengths, allowed)
+        torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+    found = torch.vmap(call, in_dims=(None, 0, None))(scores[0], lengths, allowed[0])
+    wanted = torch.stack([call(scores[0], words, allowed[0]) for words in lengths])
+    torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+    twice = torch.vmap(torch.vmap(function))(scores)
+    torch.testing.assert_close(twice, function(scores), rtol=0, atol=0)
+
+
+@each_of_one
+def test_gradients_of_mapped_functions_are_those_of_each(name):
+    scores = check_scores(3, 4, 4).detach()
+    function = getattr(tensors, name)
+    second = [torch.func.hessian] * (name == "log_partition")
+    for derive in (torch.func.jacrev, *second):
+        found = torch.vmap(derive(function))(scores)
+        wanted = torch.stack([derive(function)(own) for own in scores])
+        torch.testing.assert_close(found, wanted)
+    outside = torch.func.grad(lambda s: torch.vmap(function)(s).square().sum())(scores)
+    inside = torch.func.grad(lambda s: function(s).square().sum())(scores)
+    torch.testing.assert_close(outside, inside)
+
+
+def test_mapped_gradients_need_one_elimination(monkeypatch):
+    scores = check_scores(3, 4, 4).detach()
+    calls = []
+    eliminate = Inference._eliminate
+
+    def count(self, **settings):
+        calls.append(settings)
+        return eliminate(self, **settings)
+
+    monkeypatch.setattr(Inference, "_eliminate", count)
+    torch.vmap(torch.func.grad(tensors.log_partition))(scores)
+    assert len(calls) == 1
+    torch.func.hessian(tensors.log_partition)(scores[0])
+    assert len(calls) == 2
+
+
+@each_of_one
+@pytest.mark.parametrize("shape", [(0, 4, 4), (0, 3, 4, 4), (3, 0, 4, 4)])
+def test_vmap_over_nothing(name, shape):
+    """An empty result of the shape that any other size gives."""
+    scores = torch.zeros(shape, dtype=torch.float64)
+    function = getattr(tensors, name)
+
+    def total(own):
+        return function(own).sum()
+
+    second = [torch.func.hessian(total)] * (name == "log_partition")
+    for run in (function, torch.func.grad(total), *second):
+        wanted = torch.vmap(run)(torch.zeros((2, *shape[1:]), dtype=torch.float64)).shape[1:]
+        assert torch.vmap(run)(scores).shape == (shape[0], *wanted)
+
+
+FURTHER = {
+    "jacrev of hessian": lambda f: torch.func.jacrev(torch.func.hessian(f)),
+    "jacfwd of hessian": lambda f: torch.func.jacfwd(torch.func.hessian(f)),
+    "hessian": torch.func.hessian,
+    "twice": lambda f: functools.partial(derivatives, f, twice=True),
+    # Torch answers 0 where functions of one's own are nested so.
+    "jacfwd of jacfwd": lambda f: torch.func.jacfwd(torch.func.jacfwd(f)),
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "transform"),
+    [
+        *(("log_partition", one) for one in FURTHER if "of" in one),
+        *itertools.product(("arc_marginals", "entropy"), ("twice", "jacfwd of jacfwd")),
+        *((query, "hessian") for query in ("entropy", "kl_divergence")),
+    ],
+)
+def test_further_derivatives_are_refused(query, transform):
+    """Third derivatives of the log partition, and second ones of its own derivatives."""
+    inputs = arguments_of(query, check_scores, 3, 3)
+    if transform != "twice":
+        inputs = [one.detach() for one in inputs]
+    with pytest.raises(
+        NotImplementedError, match=r"at most two derivatives|one level of forward .*jacfwd\(jacrev"
+    ):
+        FURTHER[transform](getattr(tensors, query))(*inputs)
+
+
+def test_batched_gradients_of_autograd_are_refused():
+    scores = check_scores(3, 3)
+    with pytest.raises(RuntimeError, match=r"is_grads_batched=True .* use torch.func.jacrev"):
+        torch.autograd.grad(
+            tensors.arc_marginals(scores),
+            scores,
+            torch.eye(9, dtype=torch.float64).reshape(9, 3, 3),
+            is_grads_batched=True,
+        )
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # torch hides it otherwise
+def test_compiled_functions_break_the_graph():
+    """With the right numbers for other scores too; `fullgraph` is an error."""
+
+    def function(scores):
+        return 2 * tensors.log_partition(scores * 2)
+
+    compiled = torch.compile(function, backend="eager")
+    for seed in (0, 1):
+        scores, again = check_scores(4, 4, seed=seed), check_scores(4, 4, seed=seed)
+        found, wanted = compiled(scores), function(again)
+        found.backward()
+        wanted.backward()
+        assert torch.equal(found, wanted)
+        assert torch.equal(scores.grad, again.grad)
+    torch.compiler.reset()
+    whole = torch.compile(function, backend="eager", fullgraph=True)
+    with pytest.raises(Exception, match="spacy_rootmind"):
+        whole(check_scores(4, 4))
+
+
+# --- arguments: shapes, lengths, dtypes, strides -----------------------------------------------
+
+
+@each_of_one
 def test_sentences_of_a_batch_are_as_alone(name):
     """Padding and all that nobody may read hold NaN, and get gradient 0."""
     lengths = [4, 2, 0, 3]
@@ -212,52 +400,65 @@ def test_sentences_of_a_batch_are_as_alone(name):
         assert grad[:, n + 1 :].eq(0).all()
 
 
-def test_results_are_those_of_arrays_in_the_dtype_of_the_scores():
-    scores = random_scores(2, 6, 6).detach()
-    for name in ONE:
-        wanted = getattr(spacy_rootmind, name)(scores.numpy())
-        assert np.array_equal(getattr(tensors, name)(scores).numpy(), wanted)
-    narrow = scores.float().requires_grad_()
-    found = tensors.entropy(narrow)
-    found.sum().backward()
-    wide = narrow.detach().double().requires_grad_()
-    tensors.entropy(wide).sum().backward()
-    assert found.dtype == narrow.grad.dtype == torch.float32
-    torch.testing.assert_close(narrow.grad, wide.grad.float(), rtol=0, atol=1e-7)
-
-
-def test_gradient_of_log_partition_needs_no_second_elimination(monkeypatch):
-    scores = random_scores(2, 6, 6)
-    log_z = tensors.log_partition(scores)
-    monkeypatch.setattr(Inference, "_eliminate", None)
-    log_z.sum().backward()
-    monkeypatch.undo()
-    assert torch.equal(scores.grad, tensors.arc_marginals(scores.detach()))
-
-
-@pytest.mark.parametrize("name", ONE)
-def test_empty_batches_and_sentences(name):
+@each_of_one
+def test_results_are_those_of_arrays_on_any_axes(name):
+    """Also without any sentence or word."""
     function = getattr(tensors, name)
+    scores = check_scores(2, 3, 4, 4).detach()
+    lengths = torch.tensor([[3, 2, 1], [0, 3, 2]])
+    found = function(scores, lengths=lengths)
+    flat = {"scores": scores.flatten(0, 1).numpy(), "lengths": lengths.flatten().numpy()}
+    wanted = getattr(spacy_rootmind, name)(**flat)
+    assert np.array_equal(found.flatten(0, 1).numpy(), wanted)
     for shape in [(0, 4, 4), (2, 1, 1), (1, 1)]:
-        scores = torch.zeros(shape, requires_grad=True)
-        function(scores).sum().backward()
-        assert scores.grad.tolist() == torch.zeros(shape).tolist()
+        nothing = torch.zeros(shape, requires_grad=True)
+        function(nothing).sum().backward()
+        assert nothing.grad.tolist() == torch.zeros(shape).tolist()
 
 
-@pytest.mark.parametrize("name", ONE)
-@pytest.mark.parametrize("shape", [(0, 4, 4), (0, 3, 4, 4), (3, 0, 4, 4)])
-def test_vmap_over_nothing(name, shape):
-    """An empty result of the shape that any other size gives."""
-    scores = torch.zeros(shape, dtype=torch.float64)
-    function = getattr(tensors, name)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@each_of_one
+def test_narrow_numbers_are_rounded_once(name, dtype):
+    """Numbers and gradients equal the results of the same scores in float64, rounded."""
+    narrow = check_scores(3, 5, 5).detach().to(dtype).requires_grad_()
+    wide = narrow.detach().double().requires_grad_()
+    function = functools.partial(getattr(tensors, name), lengths=torch.tensor([4, 3, 0]))
+    found, wanted = function(narrow), function(wide)
+    (gradient,) = torch.autograd.grad(found.sum(), narrow)
+    (expected,) = torch.autograd.grad(wanted.sum(), wide)
+    assert found.dtype == gradient.dtype == dtype
+    assert torch.equal(found, wanted.to(dtype))
+    if dtype == torch.float32:
+        torch.testing.assert_close(gradient, expected.to(dtype), rtol=0, atol=1e-7)
+    else:
+        assert torch.equal(gradient, expected.to(dtype))
 
-    def total(own):
-        return function(own).sum()
 
-    second = [torch.func.hessian(total)] * (name == "log_partition")
-    for run in (function, torch.func.grad(total), *second):
-        wanted = torch.vmap(run)(torch.zeros((2, *shape[1:]), dtype=torch.float64)).shape[1:]
-        assert torch.vmap(run)(scores).shape == (shape[0], *wanted)
+def test_numbers_beyond_a_dtype_are_refused():
+    scores = torch.full((2, 4, 4), 3e4, dtype=torch.float16)
+    scores[0] = 0
+    with pytest.raises(ArithmeticError, match=r"sentence 1: 90002.* beyond torch.float16"):
+        tensors.log_partition(scores)
+    assert tensors.arc_marginals(scores).isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_strides_do_not_matter(dtype):
+    """Transposed scores, and a row of scores repeated without copies."""
+    rows = check_scores(4, 4).detach().to(dtype).requires_grad_()
+    for view in (
+        lambda s: s.T,
+        lambda s: s[:1].expand(4, 4),
+        lambda s: s.expand(3, 4, 4),
+        lambda s: s.repeat(2, 2)[::2, ::2],
+    ):
+        for name in ONE:
+            function = getattr(tensors, name)
+            (found,) = torch.autograd.grad(function(view(rows)).square().sum(), rows)
+            copied = view(rows).clone()
+            (wanted,) = torch.autograd.grad(function(copied).square().sum(), rows)
+            assert torch.equal(function(view(rows)), function(copied))
+            assert torch.equal(found, wanted)
 
 
 @pytest.mark.parametrize("flag", [True, False])
@@ -309,264 +510,46 @@ def test_divergence_ignores_impossible_arcs_of_the_other():
     assert scores.grad.abs().max() < 1e-15
 
 
-def test_errors_name_what_is_wrong():
-    with pytest.raises(TypeError, match=r"torch tensor, received ndarray"):
-        tensors.log_partition(np.zeros((3, 3)))
-    with pytest.raises(TypeError, match=r"received torch.int64; convert .* scores.float"):
-        tensors.entropy(torch.zeros(3, 3, dtype=torch.int64))
-    with pytest.raises(
-        TypeError, match=r"dense scores, received torch.sparse_c.*; .* scores.to_dense"
-    ):
-        tensors.entropy(torch.zeros(3, 3).to_sparse())
-    with pytest.raises(TypeError, match="received a tensor on the device 'meta'"):
-        tensors.entropy(torch.zeros(3, 3, device="meta"))
-    with pytest.raises(ValueError, match=r"shape \(n \+ 1, n \+ 1\) or .*, received \(3, 4\)"):
-        tensors.entropy(torch.zeros(3, 4))
-    with pytest.raises(ValueError, match=r"shape of scores, \(3, 3\), received \(2, 3\)"):
-        tensors.entropy(torch.zeros(3, 3), allowed=torch.ones(2, 3, dtype=torch.bool))
-    with pytest.raises(TypeError, match=r"dtype torch.bool, received torch.int64"):
-        tensors.entropy(torch.zeros(3, 3), allowed=torch.ones(3, 3, dtype=torch.int64))
-    for lengths in (torch.tensor([2.0]), [2.0]):
-        with pytest.raises(TypeError, match=r"lengths as integers, received dtype"):
-            tensors.entropy(torch.zeros(1, 3, 3), lengths=lengths)
+ZEROS = torch.zeros(3, 3)
+NAN = torch.zeros(2, 3, 3)
+NAN[1, 2, 1] = torch.nan
+WRONG = [
+    ((np.zeros((3, 3)),), {}, TypeError, r"torch tensor, received ndarray"),
+    ((ZEROS.long(),), {}, TypeError, r"received torch.int64; convert .* scores.float"),
+    ((ZEROS.to_sparse(),), {}, TypeError, r"dense scores, .*torch.sparse_c.*; .* scores.to_dense"),
+    ((ZEROS.to("meta"),), {}, TypeError, "received a tensor on the device 'meta'"),
+    ((torch.zeros(3, 4),), {}, ValueError, r"shape \(n \+ 1, n \+ 1\) or .*, received \(3, 4\)"),
+    (
+        *((ZEROS,), {"allowed": torch.ones(2, 3, dtype=torch.bool)}),
+        *(ValueError, r"shape of scores, \(3, 3\), received \(2, 3\)"),
+    ),
+    ((ZEROS,), {"allowed": ZEROS.long()}, TypeError, r"dtype torch.bool, received torch.int64"),
+    *(
+        ((ZEROS[None],), {"lengths": lengths}, TypeError, r"lengths as integers, received dtype")
+        for lengths in (torch.tensor([2.0]), [2.0])
+    ),
     # As many lengths as sentences, but in another shape.
-    for lengths in (torch.full((6,), 2), np.full(6, 2)):
-        with pytest.raises(ValueError, match=r"lengths of shape \(2, 3\), .* received \(6,\)"):
-            tensors.entropy(torch.zeros(2, 3, 3, 3), lengths=lengths)
-    with pytest.raises(ValueError, match=r"of one shape, received \(2, 3, 4, 4\) and \(3, 2, 4, 4"):
-        tensors.kl_divergence(torch.zeros(2, 3, 4, 4), torch.zeros(3, 2, 4, 4))
-    scores = torch.zeros(2, 3, 3)
-    scores[1, 2, 1] = torch.nan
-    with pytest.raises(ValueError, match=r"sentence 1: the score of dep 2, head 1 is nan"):
-        tensors.arc_marginals(scores)
-    with pytest.raises(spacy_rootmind.NoTreeError, match="sentence 0"):
-        tensors.log_partition(torch.full((3, 3), -torch.inf))
-
-
-def test_second_derivatives_keep_to_the_graph_of_the_scores():
-    """Through parameters that scores are made of, as in training."""
-    weights = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
-    features = check_scores(2, 5, 5).detach()
-
-    def log_partition_of(weight):
-        return tensors.log_partition(weight * features).sum()
-
-    assert torch.autograd.gradcheck(log_partition_of, weights)
-    assert torch.autograd.gradgradcheck(log_partition_of, weights)
-
-
-def test_third_derivatives_are_refused():
-    """Third derivatives of the log partition, and second ones of its own derivatives."""
-    scores, others = check_scores(3, 3), check_scores(3, 3, seed=1)
-    hessian = torch.func.hessian
-    for call in (
-        lambda: torch.func.jacrev(hessian(tensors.log_partition))(scores.detach()),
-        lambda: torch.func.jacfwd(hessian(tensors.log_partition))(scores.detach()),
-        lambda: hessian(tensors.entropy)(scores.detach()),
-        lambda: hessian(tensors.kl_divergence)(scores.detach(), others.detach()),
-        lambda: derivatives(tensors.arc_marginals, scores, twice=True),
-        lambda: derivatives(tensors.entropy, scores, twice=True),
-    ):
-        with pytest.raises(
-            NotImplementedError, match=r"at most two derivatives|one level of forward"
-        ):
-            call()
-
-
-# --- torch.func --------------------------------------------------------------------------------
-
-FIRST = {
-    "grad": torch.func.grad,
-    "jacrev": torch.func.jacrev,
-    "jacfwd": torch.func.jacfwd,
-    "vjp": lambda f: lambda x: torch.func.vjp(f, x)[1](torch.ones_like(f(x)))[0],
-    "jvp": lambda f: lambda x: torch.func.jvp(f, (x,), (x.clamp(-1, 1),))[1],
-}
-SECOND = {
-    "hessian": torch.func.hessian,
-    "jacrev of jacrev": lambda f: torch.func.jacrev(torch.func.jacrev(f)),
-    "jacrev of jacfwd": lambda f: torch.func.jacrev(torch.func.jacfwd(f)),
-    "jacfwd of jacrev": lambda f: torch.func.jacfwd(torch.func.jacrev(f)),
-}
-
-
-@ROOTS
-@pytest.mark.parametrize(
-    ("name", "transform"),
-    [*itertools.product(ONE, FIRST), *(("log_partition", second) for second in SECOND)],
-)
-def test_transforms_match_enumeration(name, transform, single_root):
-    if transform == "grad" and name == "arc_marginals":
-        name = "entropy"  # `grad` takes functions to numbers
-    scores = check_scores(4, 4).detach()
-    ours = functools.partial(getattr(tensors, name), single_root=single_root)
-    oracle = getattr(Enumeration(3, single_root), name)
-    derive = {**FIRST, **SECOND}[transform]
-    torch.testing.assert_close(derive(ours)(scores), derive(oracle)(scores), rtol=0, atol=1e-13)
-
-
-@pytest.mark.parametrize("argument", [0, 1])
-@pytest.mark.parametrize("derive", [torch.func.jacrev, torch.func.jacfwd])
-def test_transforms_of_divergence_match_enumeration(derive, argument):
-    scores = check_scores(3, 3).detach(), check_scores(3, 3, seed=1).detach()
-    oracle = Enumeration(2, True).kl_divergence
-    found = derive(tensors.kl_divergence, argnums=argument)(*scores)
-    wanted = derive(oracle, argnums=argument)(*scores)
-    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-13)
-
-
-def test_mapped_hessians_are_those_of_each():
-    scores = check_scores(3, 4, 4).detach()
-    hessian = torch.func.hessian(tensors.log_partition)
-    found = torch.vmap(hessian)(scores)
-    torch.testing.assert_close(found, torch.stack([hessian(own) for own in scores]))
-
-
-@pytest.mark.parametrize("name", ONE)
-def test_mapped_functions_are_those_of_the_batch(name):
-    """Scores, lengths and allowed arcs mapped, each over another axis, or not."""
-    function = getattr(tensors, name)
-    scores = check_scores(3, 2, 4, 4).detach()
-    lengths = torch.tensor([[3, 2], [1, 3], [0, 2]])
-    allowed = torch.rand(3, 2, 4, 4, generator=torch.Generator().manual_seed(0)) < 0.9
-    allowed[..., 0] = allowed[..., 1] = True
-
-    def call(own, words, mask):
-        return function(own, lengths=words, allowed=mask)
-
-    wanted = call(scores, lengths, allowed)
-    for axes in [(0, 0, 0), (1, 1, 1)]:
-        found = torch.vmap(call, in_dims=axes, out_dims=axes[0])(scores, lengths, allowed)
-        torch.testing.assert_close(found, wanted, rtol=0, atol=0)
-    found = torch.vmap(call, in_dims=(None, 0, None))(scores[0], lengths, allowed[0])
-    wanted = torch.stack([call(scores[0], words, allowed[0]) for words in lengths])
-    torch.testing.assert_close(found, wanted, rtol=0, atol=0)
-    twice = torch.vmap(torch.vmap(function))(scores)
-    torch.testing.assert_close(twice, function(scores), rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("name", ONE)
-def test_gradients_of_mapped_functions_are_those_of_each(name):
-    scores = check_scores(3, 4, 4).detach()
-    function = getattr(tensors, name)
-    found = torch.vmap(torch.func.jacrev(function))(scores)
-    for own, gradient in zip(scores, found, strict=True):
-        torch.testing.assert_close(gradient, torch.func.jacrev(function)(own))
-    outside = torch.func.grad(lambda s: torch.vmap(function)(s).square().sum())(scores)
-    inside = torch.func.grad(lambda s: function(s).square().sum())(scores)
-    torch.testing.assert_close(outside, inside)
-
-
-def test_mapped_gradients_need_one_elimination(monkeypatch):
-    scores = check_scores(3, 4, 4).detach()
-    calls = []
-    eliminate = Inference._eliminate
-
-    def count(self, **settings):
-        calls.append(settings)
-        return eliminate(self, **settings)
-
-    monkeypatch.setattr(Inference, "_eliminate", count)
-    torch.vmap(torch.func.grad(tensors.log_partition))(scores)
-    assert len(calls) == 1
-    torch.func.hessian(tensors.log_partition)(scores[0])
-    assert len(calls) == 2
-
-
-def test_nested_forward_mode_is_refused():
-    """Torch answers 0 where functions of one's own are nested so."""
-    scores = check_scores(3, 3).detach()
-    for function in (tensors.log_partition, tensors.arc_marginals, tensors.entropy):
-        with pytest.raises(NotImplementedError, match=r"one level of forward .*jacfwd\(jacrev"):
-            torch.func.jacfwd(torch.func.jacfwd(function))(scores)
-
-
-def test_batched_gradients_of_autograd_are_refused():
-    scores = check_scores(3, 3)
-    with pytest.raises(RuntimeError, match=r"is_grads_batched=True .* use torch.func.jacrev"):
-        torch.autograd.grad(
-            tensors.arc_marginals(scores),
-            scores,
-            torch.eye(9, dtype=torch.float64).reshape(9, 3, 3),
-            is_grads_batched=True,
+    *(
+        (
+            *((torch.zeros(2, 3, 3, 3),), {"lengths": lengths}),
+            *(ValueError, r"lengths of shape \(2, 3\), .* received \(6,\)"),
         )
+        for lengths in (torch.full((6,), 2), np.full(6, 2))
+    ),
+    (
+        *((torch.zeros(2, 3, 4, 4), torch.zeros(3, 2, 4, 4)), {}),
+        *(ValueError, r"of one shape, received \(2, 3, 4, 4\) and \(3, 2, 4, 4"),
+    ),
+    ((NAN,), {}, ValueError, r"sentence 1: the score of dep 2, head 1 is nan"),
+    ((ZEROS - torch.inf,), {}, spacy_rootmind.NoTreeError, "sentence 0"),
+]
 
 
-@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # torch hides it otherwise
-def test_compiled_functions_break_the_graph():
-    """With the right numbers for other scores too; `fullgraph` is an error."""
-
-    def function(scores):
-        return 2 * tensors.log_partition(scores * 2)
-
-    compiled = torch.compile(function, backend="eager")
-    for seed in (0, 1):
-        scores, again = check_scores(4, 4, seed=seed), check_scores(4, 4, seed=seed)
-        found, wanted = compiled(scores), function(again)
-        found.backward()
-        wanted.backward()
-        assert torch.equal(found, wanted)
-        assert torch.equal(scores.grad, again.grad)
-    torch.compiler.reset()
-    whole = torch.compile(function, backend="eager", fullgraph=True)
-    with pytest.raises(Exception, match="spacy_rootmind"):
-        whole(check_scores(4, 4))
-
-
-# --- dtypes, strides, shapes -------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("name", ONE)
-def test_half_precision_is_rounded_once(name, dtype):
-    """Numbers and gradients equal the results of the same scores in float64, rounded."""
-    narrow = check_scores(3, 5, 5).detach().to(dtype).requires_grad_()
-    wide = narrow.detach().double().requires_grad_()
-    function = functools.partial(getattr(tensors, name), lengths=torch.tensor([4, 3, 0]))
-    found, wanted = function(narrow), function(wide)
-    assert found.dtype == dtype
-    assert torch.equal(found, wanted.to(dtype))
-    (gradient,) = torch.autograd.grad(found.sum(), narrow)
-    (expected,) = torch.autograd.grad(wanted.sum(), wide)
-    assert gradient.dtype == dtype
-    assert torch.equal(gradient, expected.to(dtype))
-
-
-def test_numbers_beyond_a_dtype_are_refused():
-    scores = torch.full((2, 4, 4), 3e4, dtype=torch.float16)
-    scores[0] = 0
-    with pytest.raises(ArithmeticError, match=r"sentence 1: 90002.* beyond torch.float16"):
-        tensors.log_partition(scores)
-    assert tensors.arc_marginals(scores).isfinite().all()
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_strides_do_not_matter(dtype):
-    """Transposed scores, and a row of scores repeated without copies."""
-    rows = check_scores(4, 4).detach().to(dtype).requires_grad_()
-    for view in (
-        lambda s: s.T,
-        lambda s: s[:1].expand(4, 4),
-        lambda s: s.expand(3, 4, 4),
-        lambda s: s.repeat(2, 2)[::2, ::2],
-    ):
-        for name in ONE:
-            function = getattr(tensors, name)
-            (found,) = torch.autograd.grad(function(view(rows)).square().sum(), rows)
-            copied = view(rows).clone()
-            (wanted,) = torch.autograd.grad(function(copied).square().sum(), rows)
-            assert torch.equal(function(view(rows)), function(copied))
-            assert torch.equal(found, wanted)
-
-
-def test_batches_may_have_any_number_of_axes():
-    scores = check_scores(2, 3, 4, 4)
-    lengths = torch.tensor([[3, 2, 1], [0, 3, 2]])
-    for name in ONE:
-        function = getattr(tensors, name)
-        found = function(scores, lengths=lengths)
-        flat = function(scores.flatten(0, 1), lengths=lengths.flatten())
-        assert torch.equal(found, flat.unflatten(0, (2, 3)))
+@pytest.mark.parametrize(("inputs", "options", "error", "match"), WRONG, ids=range(len(WRONG)))
+def test_errors_name_what_is_wrong(inputs, options, error, match):
+    function = tensors.entropy if len(inputs) == 1 else tensors.kl_divergence
+    with pytest.raises(error, match=match):
+        function(*inputs, **options)
 
 
 def test_results_are_for_their_owner_to_change():
