@@ -1,4 +1,4 @@
-"""The README's tests with the kernels of other processors, as far as this one can run them.
+"""The README's tests with the kernels of other processors, if this one can run them.
 
     python .ci/kernels.py [OPTION OF PYTEST...]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 # Folders whose docstrings and comments are read by default.
-CODE = ()
+CODE = (".ci", "benchmarks", "cython_src", "docs", "projects", "spacy_rootmind", "tests")
 # At the start of a sentence, unless it is a question.
 OPENINGS = "Of|Which|Those|What|Where|Nor"
 PHRASES = {

@@ -223,11 +223,10 @@ class MWTExpander(TrainablePipe):
         examples = list(examples)
         validate_examples(examples, "MWTExpander.update")
         targets = [self._targets(example) for example in examples]
-        if not any(targets):
-            return losses
         set_dropout_rate(self.model, drop)
         docs = [example.predicted for example in examples]
         places = [np.array([one.place for one in own], dtype=np.intp) for own in targets]
+        # Without targets as well: a shared tok2vec learns once its last listener has a gradient.
         scores, backprop = self.model.begin_update(ChosenTokens(docs, places))
         loss, gradient = cross_entropy(to_numpy(scores), [one for own in targets for one in own])
         ops: Any = self.model.ops

@@ -1,1 +1,1 @@
-"""What to parse with, and the parsing of streams of records."""
+"""Settings of a parse, and the parsing of streams of records."""

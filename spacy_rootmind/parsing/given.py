@@ -1,6 +1,6 @@
 """Annotation that is given with sentences of CoNLL-U, kept while components run.
 
-Components see what is given, and do not change it. What they add goes with it: a word whose part of
+Components see what is given, and do not change it. Their additions go with it: a word whose part of
 speech is given gets features of that part of speech, a parse has the given arcs, and under
 guidelines its labels go with the given tags.
 """

@@ -63,7 +63,7 @@ def _describe(error: ConfigValidationError) -> str:
 
 
 def alternatives_method(settings: ParserSettings) -> alternatives.Maker | None:
-    """Return the function that finds alternative parses, if any are asked for."""
+    """Return the function that finds alternative parses; None without the setting."""
     if settings.alternatives is None:
         return None
     make = getattr(alternatives, settings.alternatives.replace("-", "_"))

@@ -43,7 +43,7 @@ def choice(*flags: str, of: Sequence[str], help: str | None = None) -> Any:
 
 @dataclass(frozen=True)
 class ParserSettings:
-    """What to parse with, and what to keep.
+    """How to parse, and which given annotation to keep.
 
     The commands that parse have these fields as options, with what is said below them as help.
     """

@@ -57,7 +57,7 @@ class LastError:
 def chunks(records: Iterator[Item], max_records: int, max_chars: int) -> Iterator[Iterator[Item]]:
     """Split a stream into lazy chunks; each must be read completely before the next.
 
-    Where chunks end only depends on the records.
+    The ends of chunks depend on the records alone.
     """
     for first in records:
         yield _chunk(chain([first], records), max_records, max_chars)

@@ -18,7 +18,7 @@ SETTERS = {
     "MORPH": "morphologizer",
     "LEMMA": "trainable_lemmatizer",
 }
-# What the factories of components that set sentence boundaries say that they assign.
+# The attribute that factories of components assign if they set sentence boundaries.
 SENTENCE_STARTS = "token.is_sent_start"
 
 

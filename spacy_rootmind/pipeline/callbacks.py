@@ -30,7 +30,7 @@ def make_fit_tokenizer(path: Path | None) -> Callable[[Language], None]:
     """Fit the tokenizer to gold tokens before a training.
 
     Registered as `spacy_rootmind.fit_tokenizer.v1`, for `initialize.before_init`. The tokenizer is
-    saved with the pipeline. One that is not spaCy's `Tokenizer`, such as those of Chinese and
+    saved with the pipeline. One that is not spaCy's `Tokenizer`, as for Chinese and
     Japanese, stays as it is, with a warning.
 
     Parameters

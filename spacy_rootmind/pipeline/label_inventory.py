@@ -23,7 +23,7 @@ def choose_labels(
     examples
         Training examples, or spaCy's placeholder for them.
     given : dict or list of str, optional
-        `RootMST.label_data`, or a list of labels; those of the examples by default.
+        `RootMST.label_data`, or a list of labels; the labels of the examples by default.
     root_label
         The root's label, unless the examples or the other labels have one.
     added

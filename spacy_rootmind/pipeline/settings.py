@@ -105,14 +105,14 @@ class Settings:
     line_ends: Annotated[LineEnds, _or_text("items", FLAG)] = False
     """Whether every line end ends a sentence in the same way, for text with a sentence or a title
     on each line. With "items", those do that come before an item of a list, a number, a heading
-    with `#` or a quotation with `>`, and those of lines shorter than the text is wide.
+    with `#` or a quotation with `>`, and the ends of lines shorter than the text is wide.
     """
     max_sentence_length: Annotated[int, COUNT] = 512
     """A sentence with more words is split where a boundary is most likely. Time and memory grow
     with the square of a sentence's length.
     """
     decode: Annotated[Decode, _one_of(Decode)] = "labelled_tree"
-    """What the parse is: "tree" is the most probable tree, with the best label for each of its
+    """The kind of parse: "tree" is the most probable tree, with the best label for each of its
     arcs, whatever the temperatures; "labelled_tree" is the most probable tree together with its
     labels, which is correct slightly more often with fitted temperatures.
     """
@@ -125,7 +125,7 @@ class Settings:
     guidelines: Annotated[Callable | None, FUNCTION] = None
     """Rules that the parse keeps, which is then the most probable of the labelled trees that do:
     `spacy_rootmind.ud_guidelines.v1`, or a function as `spacy_rootmind.guidelines.ud`
-    describes. Probabilities and alternatives are those of all trees. `span._.guideline_status` of a
+    describes. Probabilities and alternatives are over all trees. `span._.guideline_status` of a
     sentence is "not proven" if another such tree may be more probable, and "broken" if none was
     found under the constraints.
     """
@@ -153,7 +153,7 @@ class Settings:
     """
     distribution_threshold: Annotated[float | None, PROBABILITY] = None
     """Stores the distribution over each sentence's trees in the Doc, for another parser to learn
-    from: the arcs with at least this probability and those of the parse, with their weights and
+    from: the arcs with at least this probability and the arcs of the parse, with their weights and
     label probabilities. See `docs/distillation.md`.
     """
     noun_chunks: Annotated[str | Callable | None, _or_text("auto", FUNCTION)] = "auto"

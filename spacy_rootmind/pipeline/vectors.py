@@ -10,7 +10,7 @@ from thinc.api import Ops
 from spacy_rootmind.compat import VectorsWithAttr
 from spacy_rootmind.network.half_precision import to_half_precision
 
-# What makes spaCy's vectors, apart from their data and keys.
+# Settings of spaCy's vectors, apart from their data and keys.
 SETTINGS = ("mode", "minn", "maxn", "hash_count", "hash_seed", "bow", "eow", "attr")
 
 

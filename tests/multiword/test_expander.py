@@ -126,6 +126,21 @@ def test_it_learns_with_others_over_shared_vectors():
     assert forms(nlp("le chat du roi"))[2] == ["de", "le"]
 
 
+def test_others_learn_from_batches_without_multiword_tokens():
+    """spaCy updates a shared tok2vec when the last of its listeners has a gradient."""
+    nlp = spacy.blank("fr")
+    tok2vec = nlp.add_pipe("tok2vec", config={"model": SMALL_MODEL["tok2vec"]})
+    tagger = {"@architectures": "spacy.Tagger.v2", "nO": None, "tok2vec": LISTENER}
+    nlp.add_pipe("tagger", config={"model": tagger})
+    nlp.add_pipe("mwt_expander", config={"model": {**MODEL, "tok2vec": LISTENER}})
+    doc = Doc(nlp.vocab, words=["le", "chat"], tags=["A", "B"])
+    examples = [Example(nlp.make_doc("le chat"), doc)]
+    optimizer = nlp.initialize(lambda: [*examples_of(nlp), *examples])
+    before = tok2vec.model.to_bytes()
+    nlp.update(examples, sgd=optimizer)
+    assert tok2vec.model.to_bytes() != before
+
+
 def test_without_multiword_tokens_nothing_is_learnt(caplog):
     nlp = spacy.blank("fr")
     expander = nlp.add_pipe("mwt_expander", config={"model": MODEL})

@@ -1,4 +1,4 @@
-"""What a file gives stays as it is, and what the pipeline adds goes with it."""
+"""Annotation of a file stays as it is, and the pipeline's additions go with it."""
 
 import io
 import json
@@ -250,7 +250,7 @@ def test_given_heads_and_labels_are_kept_and_the_others_found(guidelines, web_pi
         ({1: 12}, {}, 2, "expected a head from 1 to 11"),
         ({1: "x"}, {1: "obj"}, 2, "found x and obj"),
         ({1: 99999999999}, {}, 2, "expected a head from 1 to 11"),
-        # What only the parser knows.
+        # A condition that only the parser knows.
         ({}, {1: "unheard:of"}, 1, "expected one of the parser's labels"),
     ],
 )

@@ -72,7 +72,7 @@ def treebank(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def parsed_treebank(nlp, treebank):
-    """What they are to find."""
+    """The parses to compare with."""
     return parse(nlp, read_sentences(treebank), batch_size=BATCH_SIZE)
 
 
@@ -222,7 +222,7 @@ def test_the_same_arc_scores_give_the_same_bits(nlp, sentences, maker):
 
 
 def bits(parse):
-    """What a sentence's parse says, but for labels."""
+    """The numbers of a sentence's parse, without labels."""
     confidence, alternatives = parse.details.confidence, parse.details.alternatives
     return (
         parse.heads.tobytes(),

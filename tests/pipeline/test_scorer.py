@@ -53,7 +53,7 @@ def make_doc(vocab, heads=HEADS, deps=DEPS, words=WORDS, **kwargs):
             {"deps": [*DEPS[:3], "", *DEPS[4:]]},
             {"dep_uas_all": 1.0},
         ),
-        # Subtypes count, but for the shared task of 2018.
+        # Subtypes count, except in the shared task of 2018.
         (
             {"deps": [*DEPS[:3], "obl:npmod", *DEPS[4:]]},
             {"deps": [*DEPS[:3], "obl:tmod", *DEPS[4:]]},
@@ -102,7 +102,7 @@ def test_scores_of_nothing_and_of_unparsed_docs(vocab):
 def test_conll18_las_is_an_f1_over_both_tokenizations(vocab):
     """The gold "cat" is two predicted words, and neither counts: 7 of 8 and of 9 words are right.
 
-    Of these "the", whose gold head is "cat", is wrong as well.
+    One of these words, "the", is wrong as well: its gold head is "cat".
     """
     words = ["She", "saw", "the", "ca", "t", ".", "It", "slept", "."]
     spaces = [True, True, True, False, True, True, True, True, False]
@@ -138,7 +138,7 @@ def example_of(make, vocab):
 )
 def test_right_parses_have_full_scores_in_any_order(vocab, makers):
     scores = score_parses([example_of(make, vocab) for make in makers])
-    # spaCy's boundaries of a Doc that lacks heads are those of the heads that it has.
+    # spaCy's boundaries of a Doc that lacks heads follow from the heads that it has.
     names = ["dep_las_conll18", *(name for name in ALL if name != "sents_f")]
     assert {name: scores[name] for name in names} == dict.fromkeys(names, 1.0)
     assert {score["f"] for score in scores["dep_las_per_type"].values()} == {1.0}
