@@ -7,7 +7,8 @@
   of the distribution over its trees, in nats,
 - `span._.guideline_status`: that a sentence's tree is perhaps not the best that keeps guidelines,
 - `span._.parses`: alternative parses, each a `Parse`,
-- `span._.arcs`, `token._.arcs`: probable arcs of a sentence, or to a token, each an `Arc`.
+- `span._.arcs`, `token._.arcs`: probable arcs of a sentence, or to a token, each an `Arc`,
+- `token._.words`: the words of a multiword token, which are no parse details.
 
 The details of a sentence hold while its tokens and boundaries are those that were parsed, and a
 head's probability while the token has this head, an arc's while it has this head and label.
@@ -35,6 +36,7 @@ from spacy_rootmind.annotation.records import (
     read_token_record,
 )
 from spacy_rootmind.annotation.warn_once import WarnOnce
+from spacy_rootmind.annotation.words import get_words
 
 
 @dataclass(frozen=True, eq=False)
@@ -424,24 +426,32 @@ ATTRIBUTES: tuple[Attribute, ...] = (
 )
 
 
+WORDS: tuple[Attribute, ...] = ((Token, "words", get_words),)
+
+
 def register_extensions() -> None:
     """Register the attributes with spaCy; repeated calls are harmless.
 
-    The component does so when a setting needs them. Call this yourself to read Docs that were
-    parsed elsewhere.
+    The components do so when they need them. Call this yourself to read Docs that were parsed
+    elsewhere.
 
     Raises
     ------
     ValueError
         If there is another attribute of the same name.
     """
-    for owner, name, getter in ATTRIBUTES:
+    register(*ATTRIBUTES, *WORDS)
+
+
+def register(*attributes: Attribute) -> None:
+    """Register some attributes; raises as `register_extensions`, before anything is registered."""
+    for owner, name, getter in attributes:
         if owner.has_extension(name) and owner.get_extension(name)[2] != getter:
             raise ValueError(
                 f"expected the name {owner.__name__}._.{name} to be free, found an extension "
                 f"attribute of your own: remove it with "
                 f"{owner.__name__}.remove_extension({name!r}), or rename it"
             )
-    for owner, name, getter in ATTRIBUTES:
+    for owner, name, getter in attributes:
         if not owner.has_extension(name):
             owner.set_extension(name, getter=getter)

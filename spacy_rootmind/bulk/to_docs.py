@@ -11,7 +11,8 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from spacy_rootmind.annotation.details import Alternatives, ArcTable, Confidence, ParseDetails
-from spacy_rootmind.annotation.extensions import register_extensions
+from spacy_rootmind.annotation.extensions import ATTRIBUTES as DETAILS
+from spacy_rootmind.annotation.extensions import register
 from spacy_rootmind.annotation.writing import DocParse, annotate
 from spacy_rootmind.bulk.schema import check_version
 from spacy_rootmind.bulk.to_rows import ATTRIBUTES, Row
@@ -45,7 +46,7 @@ def read_docs(
     """
     if errors not in ("skip", "raise"):
         raise ValueError(f"expected errors to be 'skip' or 'raise', received {errors!r}")
-    register_extensions()
+    register(*DETAILS)
     dataset = parquet if isinstance(parquet, ds.Dataset) else _open(parquet)
     check_version(dataset.schema)
     for rows in _documents(dataset):

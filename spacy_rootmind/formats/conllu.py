@@ -21,6 +21,7 @@ from urllib.parse import quote
 from spacy.tokens import Doc, Span, Token
 
 from spacy_rootmind.annotation.extensions import SentenceDetails
+from spacy_rootmind.annotation.words import OUTSIDE, Expansion, Word, read_expansion
 from spacy_rootmind.formats.conllu_sentence import (
     DEPREL,
     DEPS,
@@ -51,8 +52,6 @@ from spacy_rootmind.formats.jsonl import PROB_DIGITS, rounded
 from spacy_rootmind.formats.lines import Line
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords, check_unchanged
 from spacy_rootmind.formats.text import blocks
-from spacy_rootmind.multiword.doc_words import read_expansion
-from spacy_rootmind.multiword.scripts import OUTSIDE, Expansion, Word
 
 OWN_COMMENT = re.compile(r"#\s*(parse_(log_prob|entropy|\d+)|guideline_status)\s*=")
 NEWDOC = re.compile(r"#\s*newdoc\b")

@@ -17,6 +17,7 @@ from typing import Any
 from spacy.tokens import Doc, Span
 
 from spacy_rootmind.annotation.extensions import SentenceDetails
+from spacy_rootmind.annotation.words import get_words, has_expansions
 from spacy_rootmind.formats.lines import Line
 from spacy_rootmind.formats.records import (
     Failure,
@@ -25,7 +26,6 @@ from spacy_rootmind.formats.records import (
     check_unchanged,
 )
 from spacy_rootmind.formats.text import is_blank
-from spacy_rootmind.multiword.doc_words import get_words, has_expansions
 
 # Decimals of the numbers that are written.
 PROB_DIGITS = 6

@@ -22,10 +22,11 @@ from spacy.vocab import Vocab
 from thinc.api import Config, Model, Optimizer, set_dropout_rate, to_numpy
 
 from spacy_rootmind.annotation.alignment import single_counterparts
-from spacy_rootmind.multiword.doc_words import read_expansion, register_words, write_expansion
+from spacy_rootmind.annotation.extensions import WORDS, register
+from spacy_rootmind.annotation.words import Expansion, read_expansion, write_expansion
 from spacy_rootmind.multiword.prior import MAX_KEPT, NONE, Choices, Prior
 from spacy_rootmind.multiword.script_scorer import ChosenTokens
-from spacy_rootmind.multiword.scripts import Expansion, Script, collect_scripts
+from spacy_rootmind.multiword.scripts import Script, collect_scripts
 from spacy_rootmind.trees.conventions import MISSING
 
 DEFAULT_MODEL = Config().from_str("""
@@ -82,7 +83,7 @@ class MWTExpander(TrainablePipe):
         # Choices by the hash of a token, for one prior.
         self._kept: dict[int, Choices | None] = {}
         self._kept_for: Prior | None = None
-        register_words()
+        register(*WORDS)
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -11,39 +11,10 @@ from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
-# The head of a word that depends on the head of the topmost word.
-OUTSIDE = -1
+from spacy_rootmind.annotation.words import Expansion, Word
+
 # A stem is at least this long.
 MIN_STEM = 2
-
-
-class Word(NamedTuple):
-    """A word of a multiword token.
-
-    Attributes
-    ----------
-    form : str
-    lemma, pos, tag, morph, dep : str
-        As for a spaCy token; all empty for the topmost word, which has them from its token.
-    head : int
-        The place of its head among the words of the token, from 0, or OUTSIDE for the head of the
-        topmost word. OUTSIDE for the topmost word itself.
-    """
-
-    form: str
-    lemma: str = ""
-    pos: str = ""
-    tag: str = ""
-    morph: str = ""
-    dep: str = ""
-    head: int = OUTSIDE
-
-
-class Expansion(NamedTuple):
-    """The words of a multiword token, and the place of the topmost one among them."""
-
-    top: int
-    words: tuple[Word, ...]
 
 
 class Script(NamedTuple):

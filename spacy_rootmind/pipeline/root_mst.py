@@ -13,7 +13,7 @@ from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer, set_dropout_rate
 
-from spacy_rootmind.annotation.extensions import register_extensions
+from spacy_rootmind.annotation.extensions import ATTRIBUTES, register
 from spacy_rootmind.annotation.glossary import explain_subtypes
 from spacy_rootmind.annotation.gold import GoldBatch, gold_boundaries
 from spacy_rootmind.annotation.noun_chunks import adopt_noun_chunks, set_noun_chunks
@@ -194,7 +194,7 @@ class RootMST(TrainablePipe):
         """Change the settings here, and not in the config, which `configure` changes as well."""
         # First, as it fails if the user has attributes of the same names.
         if settings.needs_attributes:
-            register_extensions()
+            register(*ATTRIBUTES)
         # At first, None leaves what another parser has set.
         before = self.settings.noun_chunks if hasattr(self, "settings") else None
         if settings.noun_chunks != before:
@@ -562,7 +562,7 @@ class RootMST(TrainablePipe):
         # Here as well: a component that was unpickled in another process has its settings, but no
         # attributes are registered there.
         if self.settings.needs_attributes:
-            register_extensions()
+            register(*ATTRIBUTES)
         for doc, parse in zip(docs, scores, strict=True):
             annotate(doc, parse)
             # The vocab of a Doc is another than the component's if that is from another pipeline.

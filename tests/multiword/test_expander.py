@@ -11,17 +11,19 @@ from spacy.tokens import Doc, DocBin, Token
 from spacy.training import Example
 from spacy.util import fix_random_seed
 
+from spacy_rootmind import register_extensions
+from spacy_rootmind.annotation.words import (
+    OUTSIDE,
+    Expansion,
+    Word,
+    get_words,
+    read_expansion,
+    write_expansion,
+)
 from spacy_rootmind.formats.conllu import WordNumbers, write_conllu
 from spacy_rootmind.formats.jsonl import write_jsonl
 from spacy_rootmind.formats.records import InputRecord
-from spacy_rootmind.multiword.doc_words import (
-    get_words,
-    read_expansion,
-    register_words,
-    write_expansion,
-)
 from spacy_rootmind.multiword.expander import cross_entropy, score_words
-from spacy_rootmind.multiword.scripts import OUTSIDE, Expansion, Word
 
 DU = Expansion(
     0,
@@ -194,7 +196,7 @@ def parsed(nlp):
 
 def test_words_have_the_parse_of_their_token():
     doc = parsed(spacy.blank("fr"))
-    register_words()
+    register_extensions()
     write_expansion(doc[1], DU)
     de, le = doc[1]._.words
     assert (de.form, de.lemma, de.pos, de.dep, de.head, de.head_place) == (
@@ -266,10 +268,10 @@ def test_a_taken_name_is_refused():
     Token.set_extension("words", default=1)
     try:
         with pytest.raises(ValueError, match=r"Token\._\.words to be free"):
-            register_words()
+            register_extensions()
     finally:
         Token.remove_extension("words")
-        register_words()
+        register_extensions()
 
 
 def test_scores_count_forms_at_their_places():

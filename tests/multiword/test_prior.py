@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from spacy_rootmind.annotation.words import OUTSIDE, Expansion, Word
 from spacy_rootmind.multiword.prior import LEAST_SHARE, NONE, Prior
-from spacy_rootmind.multiword.scripts import OUTSIDE, Expansion, Word, collect_scripts
+from spacy_rootmind.multiword.scripts import collect_scripts
 
 
 def words(*forms):

@@ -3,14 +3,8 @@
 import pytest
 from strategies import rng_for
 
-from spacy_rootmind.multiword.scripts import (
-    OUTSIDE,
-    Expansion,
-    Script,
-    Word,
-    collect_scripts,
-    make_script,
-)
+from spacy_rootmind.annotation.words import OUTSIDE, Expansion, Word
+from spacy_rootmind.multiword.scripts import Script, collect_scripts, make_script
 
 
 def expansion(*words, top=0):

@@ -16,10 +16,10 @@ from spacy.training.converters import conllu_to_docs
 from treebank import TreebankError
 from ud_treebanks import read_sentence, row, write_treebank
 
+from spacy_rootmind.annotation.words import read_expansion
 from spacy_rootmind.formats.conllu import write_conllu
 from spacy_rootmind.formats.conllu_sentence import surface_text
 from spacy_rootmind.formats.records import InputRecord
-from spacy_rootmind.multiword.doc_words import read_expansion
 
 # With multiword tokens, with few of them, and without.
 SMALL = ["UD_Tamil-TTB", "UD_Kurmanji-MG", "UD_Livvi-KKPP"]

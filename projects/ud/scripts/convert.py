@@ -29,6 +29,7 @@ from treebank import (
 )
 from wasabi import msg
 
+from spacy_rootmind.annotation.words import OUTSIDE, Expansion, Word, write_expansion
 from spacy_rootmind.formats.conllu_sentence import (
     DEPREL,
     EMPTY,
@@ -39,8 +40,6 @@ from spacy_rootmind.formats.conllu_sentence import (
     XPOS,
     Token,
 )
-from spacy_rootmind.multiword.doc_words import write_expansion
-from spacy_rootmind.multiword.scripts import OUTSIDE, Expansion, Word
 from spacy_rootmind.training.tokenizer import FittedTokenizer, fit_tokenizer, has_rules
 
 SYNTACTIC, ORTHOGRAPHIC = WORDS = ("syntactic", "orthographic")

@@ -9,11 +9,39 @@ from typing import Any, NamedTuple
 
 from spacy.tokens import Doc, Token
 
-from spacy_rootmind.multiword.scripts import OUTSIDE, Expansion, Word
-
-ATTRIBUTE = "words"
 # Not the name of a registered attribute: `token._.words` reads these entries.
 STORED = "rootmind_words"
+# The head of a word that depends on the head of the topmost word.
+OUTSIDE = -1
+
+
+class Word(NamedTuple):
+    """A word of a multiword token.
+
+    Attributes
+    ----------
+    form : str
+    lemma, pos, tag, morph, dep : str
+        As for a spaCy token; all empty for the topmost word, which has them from its token.
+    head : int
+        The place of its head among the words of the token, from 0, or OUTSIDE for the head of the
+        topmost word. OUTSIDE for the topmost word itself.
+    """
+
+    form: str
+    lemma: str = ""
+    pos: str = ""
+    tag: str = ""
+    morph: str = ""
+    dep: str = ""
+    head: int = OUTSIDE
+
+
+class Expansion(NamedTuple):
+    """The words of a multiword token, and the place of the topmost one among them."""
+
+    top: int
+    words: tuple[Word, ...]
 
 
 class TokenWord(NamedTuple):
@@ -79,23 +107,6 @@ def get_words(token: Token) -> tuple[TokenWord, ...]:
             own = token.lemma_, token.pos_, token.tag_, str(token.morph), token.dep_
         found.append(TokenWord._make((word.form, *own, *head)))
     return tuple(found)
-
-
-def register_words() -> None:
-    """Register `token._.words`; repeated calls are harmless.
-
-    Raises
-    ------
-    ValueError
-        If there is another attribute of this name.
-    """
-    if not Token.has_extension(ATTRIBUTE):
-        Token.set_extension(ATTRIBUTE, getter=get_words)
-    elif Token.get_extension(ATTRIBUTE)[2] != get_words:
-        raise ValueError(
-            f"expected the name Token._.{ATTRIBUTE} to be free, found an extension attribute of "
-            f"your own: remove it with Token.remove_extension({ATTRIBUTE!r}), or rename it"
-        )
 
 
 def _topmost(token: Token) -> tuple[Token, int]:
