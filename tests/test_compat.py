@@ -59,7 +59,7 @@ DOCUMENTED = {
     "thinc.api": "Config ConfigValidationError LayerNorm Linear Maxout Model NumpyOps Ops "
     "Optimizer PyTorchShim TorchScriptShim chain deserialize_attr get_array_module "
     "glorot_uniform_init registry require_gpu serialize_attr set_dropout_rate to_numpy "
-    "uniform_init",
+    "uniform_init zero_init",
 }
 # Extension attributes, methods of named tuples and of the standard library, and names of torch,
 # which has no public ones: how often a tensor was changed, and how distributions are checked.

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from spacy.attrs import ORTH
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
-from spacy.scorer import PRFScore
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.util import logger
@@ -321,7 +320,7 @@ def score_words(examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
     A token counts as right if it has the same letters at the same place in the text, and the same
     forms of words. Without any multiword token, scores are None.
     """
-    score = PRFScore()
+    n_gold = n_found = n_right = 0
     for example in examples:
         gold, found = (
             {
@@ -331,7 +330,12 @@ def score_words(examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
             }
             for doc in (example.reference, example.predicted)
         )
-        score.score_set(found, gold)
-    if not len(score):
+        n_gold, n_found = n_gold + len(gold), n_found + len(found)
+        n_right += len(gold & found)
+    if not n_gold + n_found:
         return dict.fromkeys(("mwt_p", "mwt_r", "mwt_f"))
-    return {"mwt_p": score.precision, "mwt_r": score.recall, "mwt_f": score.fscore}
+    return {
+        "mwt_p": n_right / max(n_found, 1),
+        "mwt_r": n_right / max(n_gold, 1),
+        "mwt_f": 2 * n_right / (n_gold + n_found),
+    }
