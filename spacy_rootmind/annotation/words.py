@@ -43,6 +43,37 @@ class Expansion(NamedTuple):
     top: int
     words: tuple[Word, ...]
 
+    @classmethod
+    def from_data(cls, top: Any, words: Any) -> "Expansion":
+        """Make it of plain data: the place of the topmost word, and lists of the fields of words.
+
+        Raises
+        ------
+        ValueError
+            If the data has another form, or the heads of words make no tree.
+        """
+        try:
+            made = cls(top, tuple(Word(*word) for word in words))
+        except TypeError as error:
+            raise ValueError(f"expected lists of words, found {words!r}") from error
+        for word in made.words:
+            if not all(isinstance(value, str) for value in word[:-1]) or not word.form:
+                raise ValueError(f"expected a form and other texts, found {list(word)!r}")
+        heads = [word.head for word in made.words]
+        places = range(len(heads))
+        if len(heads) < 2 or top not in places or heads[top] != OUTSIDE:
+            raise ValueError(
+                f"expected several words, the topmost of which has its head outside, found word "
+                f"{top!r} of the heads {heads!r}"
+            )
+        for above in heads:
+            # No path inside the token is longer than all of its words.
+            for _ in places:
+                above = heads[above] if above in places else above
+            if above != OUTSIDE:
+                raise ValueError(f"expected heads of a tree, found {heads!r}")
+        return made
+
 
 class TokenWord(NamedTuple):
     """A word of a multiword token, as in `token._.words`.
@@ -81,11 +112,23 @@ def read_expansion(token: Token) -> Expansion | None:
     """Read the words that are stored for a token; None for a token that is its only word.
 
     None as well if the token has been changed since.
+
+    Raises
+    ------
+    ValueError
+        If the stored words are damaged.
     """
     found = token.doc.user_data.get(_key(token))
-    if found is None or found[0] != token.text:
+    if found is None:
         return None
-    return Expansion(found[1], tuple(Word(*word) for word in found[2]))
+    try:
+        text, top, words = found
+        return Expansion.from_data(top, words) if text == token.text else None
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"the words stored for token {token.i}, {token.text!r}, of {token.doc.text[:40]!r} are "
+            f"damaged: {error}; run `mwt_expander` on the text again"
+        ) from error
 
 
 def has_expansions(doc: Doc) -> bool:

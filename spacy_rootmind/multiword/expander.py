@@ -175,10 +175,16 @@ class MWTExpander(TrainablePipe):
         nlp : Language, optional
         labels : dict, optional
             What `init labels` has written, in place of a pass over the examples.
+
+        Raises
+        ------
+        ValueError
+            If these are no labels of this component, or the words of a reference are damaged.
         """
         validate_get_examples(get_examples, f"MWTExpander.initialize ({self.name})")
         if labels is None:
             labels = self._collect(get_examples())
+        self._check_labels(labels)
         if not labels["labels"]:
             logger.warning(
                 "[%s] found no words of multiword tokens in the examples, and will expand no "
@@ -187,11 +193,23 @@ class MWTExpander(TrainablePipe):
             )
         self.cfg["labels"] = list(labels["labels"])
         self.cfg["tokens"] = labels["tokens"]
-        for label in self.labels:
-            Script.from_label(label)
         docs = [example.predicted for example in islice(get_examples(), SAMPLE)]
         self.model.set_dim("nO", len(self.labels) + 1)
         self.model.initialize(X=ChosenTokens(docs, [np.arange(len(doc)) for doc in docs]))
+
+    def _check_labels(self, labels: Any) -> None:
+        """Refuse what `label_data` has not made, before anything is set."""
+        try:
+            numbers = range(len([Script.from_label(label) for label in labels["labels"]]) + 1)
+            counts = [count for own in labels["tokens"].values() for count in own.items()]
+            is_sound = all(int(number) in numbers and count > 0 for number, count in counts)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"[{self.name}] expected labels as `spacy init labels` writes them for this "
+                f"component, received {str(labels)[:80]!r}: {error}"
+            ) from error
+        if not is_sound:
+            raise ValueError(f"[{self.name}] expected counts of known scripts, received others")
 
     def _collect(self, examples: Iterable[Example]) -> dict[str, Any]:
         """Collect the scripts and count the tokens of references."""
@@ -261,10 +279,6 @@ class MWTExpander(TrainablePipe):
             if number != NONE and self.prior.scripts[number - 1].expand(text) == expansion:
                 return int(number)
         return None
-
-    def get_loss(self, examples: Iterable[Example], scores: Any) -> tuple[float, Any]:
-        """Refuse: the loss is over some tokens only; `update` finds it."""
-        raise NotImplementedError(f"[{self.name}] the loss is found in `update`")
 
 
 def make_mwt_expander(

@@ -58,12 +58,12 @@ class Script(NamedTuple):
         """
         try:
             start, end, stem, is_cased, (top, words) = json.loads(label)
-            expansion = Expansion(top, tuple(Word(*word) for word in words))
-            is_sound = len(words) > 1 and 0 <= top < len(words) and -1 <= stem < len(words)
-        except (TypeError, ValueError) as error:
+            expansion = Expansion.from_data(top, words)
+            has_stem = stem >= 0 and "\t" in expansion.words[stem].form
+        except (TypeError, ValueError, IndexError) as error:
             raise ValueError(f"expected the label of a script, received {label!r}") from error
-        if not is_sound:
-            raise ValueError(f"expected a script of two words or more, received {label!r}")
+        if stem != -1 and not has_stem:
+            raise ValueError(f"expected the label of a script with a stem, received {label!r}")
         return cls(start, end, stem, is_cased, expansion)
 
     def fits(self, token: str) -> bool:

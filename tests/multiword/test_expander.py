@@ -263,6 +263,55 @@ def test_words_are_written():
     ]
 
 
+DAMAGED = {
+    "no list": 5,
+    "too short": ["du"],
+    "one word": ["du", 0, [["de"]]],
+    "no lists of words": ["du", 0, [1, 2]],
+    "another form": ["du", 0, [["de"], [1]]],
+    "an empty word": ["du", 0, [["de"], [""]]],
+    "no topmost word": ["du", 7, [["de"], ["le"]]],
+    "a topmost word with a head inside": ["du", 1, [["de"], ["le", *[""] * 5, 0]]],
+    "a head behind the end": ["du", 0, [["de"], ["le", *[""] * 5, 9]]],
+    "a cycle": ["du", 0, [["de"], ["a", *[""] * 5, 2], ["b", *[""] * 5, 1]]],
+}
+
+
+@pytest.mark.parametrize("damaged", DAMAGED.values(), ids=DAMAGED)
+def test_damaged_words_are_refused(damaged, trained):
+    doc = parsed(spacy.blank("fr"))
+    write_expansion(doc[1], DU)
+    [key] = doc.user_data
+    doc.user_data[key] = damaged
+    message = "stored for token 1, 'du', of 'parle du chat ' are damaged: "
+    for read in (
+        lambda: get_words(doc[1]),
+        lambda: write_conllu(doc, InputRecord("a", 1, text=doc.text), 0),
+        lambda: trained.get_pipe("mwt_expander").initialize(
+            lambda: [Example(Doc(doc.vocab, words=["parle", "du", "chat"]), doc)]
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read()
+
+
+def test_labels_of_others_are_refused(trained):
+    labels = trained.get_pipe("mwt_expander").label_data
+    nlp = spacy.blank("fr")
+    expander = nlp.add_pipe("mwt_expander", config={"model": MODEL})
+    for wrong in (
+        [],
+        ["NOUN"],
+        {"labels": ["NOUN"], "tokens": {}},
+        {"labels": labels["labels"]},
+        {**labels, "tokens": {"du": 3}},
+        {**labels, "tokens": {"du": {"99": 3}}},
+    ):
+        with pytest.raises(ValueError, match=r"\[mwt_expander\] expected (labels|counts)"):
+            expander.initialize(lambda: examples_of(nlp), nlp=nlp, labels=wrong)
+        assert expander.labels == ()
+
+
 def test_a_taken_name_is_refused():
     Token.remove_extension("words")
     Token.set_extension("words", default=1)
