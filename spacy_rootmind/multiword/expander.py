@@ -22,8 +22,13 @@ from thinc.api import Config, Model, Optimizer, set_dropout_rate, to_numpy
 
 from spacy_rootmind.annotation.alignment import single_counterparts
 from spacy_rootmind.annotation.extensions import WORDS, register
-from spacy_rootmind.annotation.words import Expansion, read_expansion, write_expansion
-from spacy_rootmind.multiword.prior import MAX_KEPT, NONE, Choices, Prior
+from spacy_rootmind.annotation.words import (
+    Expansion,
+    has_expansions,
+    read_expansion,
+    write_expansion,
+)
+from spacy_rootmind.multiword.prior import NONE, Choices, Prior
 from spacy_rootmind.multiword.script_scorer import ChosenTokens
 from spacy_rootmind.multiword.scripts import Script, collect_scripts
 from spacy_rootmind.trees.conventions import MISSING
@@ -44,6 +49,8 @@ subword_features = true
 """)["model"]
 # Docs that the layers are sized by.
 SAMPLE = 10
+# Tokens whose choices are kept.
+MAX_KEPT = 1 << 16
 
 
 class Target(NamedTuple):
@@ -139,8 +146,11 @@ class MWTExpander(TrainablePipe):
         return found
 
     def set_annotations(self, docs: Iterable[Doc], found: Sequence[dict[int, Expansion]]) -> None:
-        """Store the words of the tokens."""
+        """Store the words of the tokens, in place of earlier ones."""
         for doc, expansions in zip(docs, found, strict=True):
+            if has_expansions(doc):
+                for token in doc:
+                    write_expansion(token, None)
             for place, expansion in expansions.items():
                 write_expansion(doc[place], expansion)
 
@@ -266,7 +276,7 @@ class MWTExpander(TrainablePipe):
                 continue
             expansion = read_expansion(token)
             number = NONE if expansion is None else self._find_number(text, expansion)
-            choices = None if number is None else self.prior.choices_without(text, number)
+            choices = None if number is None else self.prior.choices(text, number)
             if choices is not None and number in choices.numbers:
                 right = choices.numbers.tolist().index(number)
                 found.append(Target(place, choices, right))

@@ -18,8 +18,6 @@ LEAST_SHARE = 0.005
 LEAST_NONE = 0.02
 # The share of tokens with a script that has no stem, apart from their own occurrences.
 WHOLE_SHARE = 0.5
-# Tokens whose choices are kept.
-MAX_KEPT = 1 << 16
 
 
 class Choices(NamedTuple):
@@ -62,7 +60,6 @@ class Prior:
                 self._ends.setdefault(ends, []).append(number)
         self._sizes = sorted({(len(start), len(end)) for start, end in self._ends})
         self._shares = self._find_shares()
-        self._kept: dict[str, Choices | None] = {}
 
     @classmethod
     def from_corpus(cls, scripts: Sequence[Script], tokens: Iterable[tuple[str, int]]) -> "Prior":
@@ -78,19 +75,11 @@ class Prior:
                 own[number] = own.get(number, 0) + 1
         return cls(scripts, counts)
 
-    def choices(self, token: str) -> Choices | None:
-        """Find a token's choices; None if it is its only word for certain. They are kept."""
-        if token not in self._kept:
-            if len(self._kept) >= MAX_KEPT:
-                self._kept.clear()
-            self._kept[token] = self._find_choices(token, None)
-        return self._kept[token]
+    def choices(self, token: str, left_out: int | None = None) -> Choices | None:
+        """Find a token's choices; None if it is its only word for certain.
 
-    def choices_without(self, token: str, number: int) -> Choices | None:
-        """Find the choices of a token of the corpus, without this occurrence of its number."""
-        return self._find_choices(token, number)
-
-    def _find_choices(self, token: str, left_out: int | None) -> Choices | None:
+        For a token of the corpus, one occurrence of the number `left_out` is not counted.
+        """
         counts = self.tokens.get(lowered(token), {})
         shares = {number: self._shares.get(number, WHOLE_SHARE) for number in self._fitting(token)}
         shares = {n: share for n, share in shares.items() if share >= LEAST_SHARE or n in counts}

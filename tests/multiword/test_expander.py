@@ -94,6 +94,11 @@ def test_context_decides(trained):
     assert forms(trained("LE CHAT DU ROI"))[2] == ["DE", "LE"]
 
 
+def test_earlier_words_are_replaced(trained):
+    doc = make_doc(trained, ["il", "perd", "des", "rois"], {2: DES, 3: DU})
+    assert forms(trained(doc)) == [[], [], [], []]
+
+
 def test_saved_pipelines_do_the_same(trained, tmp_path):
     texts = ["le chat des rois", "il perd des rois", "le lit du roi"]
     expected = [forms(trained(text)) for text in texts]
