@@ -5,6 +5,7 @@ keeps in bytes and moves along when Docs are joined. The topmost word has the pa
 the token, as they are when it is read.
 """
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from spacy.tokens import Doc, Token
@@ -98,14 +99,14 @@ class TokenWord(NamedTuple):
     head_place: int
 
 
-def write_expansion(token: Token, expansion: Expansion | None) -> None:
-    """Store the words of a token, or that it has none but itself."""
-    key = _key(token)
-    if expansion is None:
-        token.doc.user_data.pop(key, None)
-    else:
+def write_expansions(doc: Doc, expansions: Mapping[int, Expansion]) -> None:
+    """Store the words of multiword tokens, by the tokens' places, and drop all earlier ones."""
+    for key in [key for key in doc.user_data if _is_key(key)]:
+        del doc.user_data[key]
+    for place, expansion in expansions.items():
+        token = doc[place]
         words = [list(word) for word in expansion.words]
-        token.doc.user_data[key] = [token.text, expansion.top, words]
+        doc.user_data[_key(token)] = [token.text, expansion.top, words]
 
 
 def read_expansion(token: Token) -> Expansion | None:
@@ -133,7 +134,7 @@ def read_expansion(token: Token) -> Expansion | None:
 
 def has_expansions(doc: Doc) -> bool:
     """Whether the words of some token are stored."""
-    return any(isinstance(key, tuple) and key[1:2] == (STORED,) for key in doc.user_data)
+    return any(_is_key(key) for key in doc.user_data)
 
 
 def get_words(token: Token) -> tuple[TokenWord, ...]:
@@ -160,3 +161,7 @@ def _topmost(token: Token) -> tuple[Token, int]:
 
 def _key(token: Token) -> Any:
     return ("._.", STORED, token.idx, None)
+
+
+def _is_key(key: object) -> bool:
+    return isinstance(key, tuple) and key[1:2] == (STORED,)

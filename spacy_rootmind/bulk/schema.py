@@ -1,4 +1,4 @@
-"""The columns of parsed corpora, version 1.
+"""The columns of parsed corpora, version 2.
 
 A version never changes: other columns, types or meanings get a new number. The number is in the
 schema's metadata, under `METADATA_KEY`.
@@ -16,6 +16,10 @@ One row per sentence (`SENTENCES`):
   its own head.
 - `deps`: list of string. The label of each token.
 - `pos`, `tags`, `morphs`, `lemmas`: lists of string, or null where the pipeline does not set them.
+- `words`: list of struct (`token` int32, `top` bool, `form`, `lemma`, `pos`, `tag`, `morph` and
+  `dep` string, `head` and `head_place` int32). The words of multiword tokens, in order. `token` and
+  `head` are numbered as `heads`, and `head_place` is the place of the head among the words of its
+  token. The word with `top` is the topmost one, which the other columns describe.
 - `head_probs`: list of float. The probability of each token's head, whatever its label.
 - `log_prob`, `entropy`: double. Log probability of the tree, and entropy of the distribution over
   trees, in nats.
@@ -39,7 +43,7 @@ import pyarrow as pa
 
 from spacy_rootmind.formats.records import INPUT, KILLED, PIPELINE
 
-VERSION = 1
+VERSION = 2
 METADATA_KEY = b"spacy_rootmind.bulk.schema"
 METADATA = {METADATA_KEY: str(VERSION).encode()}
 
@@ -47,6 +51,15 @@ STRINGS = pa.list_(pa.string())
 INDICES = pa.list_(pa.int32())
 ARC = pa.struct(
     [("token", pa.int32()), ("head", pa.int32()), ("dep", pa.string()), ("prob", pa.float32())]
+)
+WORD = pa.struct(
+    [
+        ("token", pa.int32()),
+        ("top", pa.bool_()),
+        *((name, pa.string()) for name in ("form", "lemma", "pos", "tag", "morph", "dep")),
+        ("head", pa.int32()),
+        ("head_place", pa.int32()),
+    ]
 )
 PARSE = pa.struct([("log_prob", pa.float64()), ("heads", INDICES), ("deps", STRINGS)])
 
@@ -63,6 +76,7 @@ SENTENCE_FIELDS = [
     pa.field("tags", STRINGS),
     pa.field("morphs", STRINGS),
     pa.field("lemmas", STRINGS),
+    pa.field("words", pa.list_(WORD)),
     pa.field("head_probs", pa.list_(pa.float32())),
     pa.field("log_prob", pa.float64()),
     pa.field("entropy", pa.float64()),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from spacy.vocab import Vocab
 
 from spacy_rootmind.annotation.details import Alternatives, ArcTable, Confidence, ParseDetails
 from spacy_rootmind.annotation.extensions import ATTRIBUTES as DETAILS
-from spacy_rootmind.annotation.extensions import register
+from spacy_rootmind.annotation.extensions import WORDS, register
+from spacy_rootmind.annotation.words import OUTSIDE, Expansion, Word, write_expansions
 from spacy_rootmind.annotation.writing import DocParse, annotate
 from spacy_rootmind.bulk.schema import check_version
 from spacy_rootmind.bulk.to_rows import ATTRIBUTES, Row
@@ -27,8 +29,8 @@ def read_docs(
 ) -> Iterator[Doc]:
     """Read Docs from Parquet with one row per sentence, in the order of files and rows.
 
-    Docs have the tokens and all annotation in the files, including probabilities, arcs and
-    alternatives. `doc.user_data["id"]` is the id of the document.
+    Docs have the tokens and all annotation in the files, including words of multiword tokens,
+    probabilities, arcs and alternatives. `doc.user_data["id"]` is the id of the document.
 
     Parameters
     ----------
@@ -46,7 +48,7 @@ def read_docs(
     """
     if errors not in ("skip", "raise"):
         raise ValueError(f"expected errors to be 'skip' or 'raise', received {errors!r}")
-    register(*DETAILS)
+    register(*DETAILS, *WORDS)
     dataset = parquet if isinstance(parquet, ds.Dataset) else _open(parquet)
     check_version(dataset.schema)
     for rows in _documents(dataset):
@@ -98,7 +100,22 @@ def make_doc(rows: Sequence[Row], vocab: Vocab) -> Doc:
             details.append((start, end, of_sentence))
     parse = DocParse(np.concatenate(heads).astype(np.int32), deps, starts.astype(np.int32), details)
     annotate(doc, parse)
+    expansions = {}
+    for row, start in zip(rows, starts.tolist(), strict=False):
+        for token, own in groupby(row["words"] or (), itemgetter("token")):
+            expansions[start + token] = _expansion(list(own))
+    write_expansions(doc, expansions)
     return doc
+
+
+def _expansion(rows: Sequence[Row]) -> Expansion:
+    """Read the words of a token; the topmost word has all but its form from the token."""
+    words = []
+    for row in rows:
+        head = row["head_place"] if row["head"] == row["token"] else OUTSIDE
+        texts = () if row["top"] else (row[name] for name in Word._fields[1:-1])
+        words.append(Word(row["form"], *texts)._replace(head=OUTSIDE if row["top"] else head))
+    return Expansion([row["top"] for row in rows].index(True), tuple(words))
 
 
 def _attributes(rows: Sequence[Row]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from spacy.tokens import Doc, Span
 
 from spacy_rootmind.annotation.extensions import SentenceDetails
 from spacy_rootmind.annotation.records import has_records
+from spacy_rootmind.annotation.words import get_words, has_expansions, read_expansion
 from spacy_rootmind.bulk.schema import DOCUMENTS, SENTENCE_FIELDS, SENTENCES
 
 Row = dict[str, Any]
@@ -28,7 +29,7 @@ def sentence_rows(doc: Doc, first_char: int) -> list[Row]:
     heads = np.arange(len(doc)) + doc.to_array([HEAD]).astype(np.int64)
     ends = np.cumsum([len(text) for text in columns["tokens"]] + doc.to_array([SPACY]))
     places = np.concatenate([[0], ends[:-1]]).astype(np.int64)
-    has_details = has_records(doc)
+    has_details, has_words = has_records(doc), has_expansions(doc)
     rows = []
     for sentence in doc.sents:
         first, stop, start = sentence.start, sentence.end, sentence.start_char
@@ -36,6 +37,7 @@ def sentence_rows(doc: Doc, first_char: int) -> list[Row]:
         row["start"], row["end"] = first_char + start, first_char + sentence.end_char
         row["offsets"] = (places[first:stop] - start).tolist()
         row["heads"] = (heads[first:stop] - first).tolist()
+        row["words"] = _words(sentence) if has_words else []
         if has_details:
             _add_details(row, sentence)
         rows.append(row)
@@ -62,6 +64,20 @@ def _names(doc: Doc, attribute: str) -> list[str]:
     if attribute == "MORPH":
         names = ["" if name == EMPTY_MORPH else name for name in names]
     return np.array([*names, ""], dtype=object)[own].tolist()
+
+
+def _words(sentence: Span) -> list[Row]:
+    """List the words of multiword tokens, with tokens counted from the start of the sentence."""
+    first = sentence.start
+    found = []
+    for token in sentence:
+        expansion = read_expansion(token)
+        if expansion is None:
+            continue
+        for place, word in enumerate(get_words(token)):
+            own = {"token": token.i - first, "top": place == expansion.top}
+            found.append(own | word._asdict() | {"head": word.head.i - first})
+    return found
 
 
 def _add_details(row: Row, sentence: Span) -> None:

@@ -61,6 +61,9 @@ PART_LABEL = "parataxis"
 # Characters that would end a label within MISC; they are percent-encoded.
 MISC_MARKS = re.compile(r"[|,%]")
 
+Misc = dict[str, str | None]
+"""Attributes of the column MISC; those that are None are removed."""
+
 
 # --- reading --------------------------------------------------------------------------------------
 
@@ -128,7 +131,7 @@ def write_conllu(doc: Doc, record: InputRecord, n_before: int) -> bytes:
         own = [token for token in sentence if not token.is_space]
         if not own:
             continue
-        numbers = WordNumbers(own)
+        numbers = WordNumbers([read_expansion(token) for token in own])
         tree = numbers.expand(*numbered_tree(sentence, own))
         details = SentenceDetails.read(sentence, own)
         rows: list[list[str]] = []
@@ -172,8 +175,8 @@ def _rows(
     first: int,
     expansion: Expansion | None,
     tree: Sequence[tuple[int, str]],
-    attributes: dict[str, str | None],
-    spaces: dict[str, str | None],
+    attributes: Misc,
+    spaces: Misc,
 ) -> Iterator[list[str]]:
     """Yield the rows of a token, which starts with the given word of the sentence's tree."""
     form = as_column(token.text)
@@ -219,8 +222,8 @@ class WordNumbers:
         The number of each token's topmost word, by the number of the token from 1; 0 for ROOT.
     """
 
-    def __init__(self, tokens: Sequence[Token]) -> None:
-        self.words = [read_expansion(token) for token in tokens]
+    def __init__(self, words: list[Expansion | None]) -> None:
+        self.words = words
         sizes = [1 if own is None else len(own.words) for own in self.words]
         self.first = list(accumulate(sizes, initial=1))[:-1]
         places = [0 if own is None else own.top for own in self.words]
@@ -260,7 +263,7 @@ def _tags(token: Token) -> dict[int, str]:
     return tags
 
 
-def _space_attributes(doc: Doc, record: InputRecord) -> Iterator[dict[str, str | None]]:
+def _space_attributes(doc: Doc, record: InputRecord) -> Iterator[Misc]:
     """Yield the whitespace around and inside each word as attributes in UDPipe's way.
 
     After the last word of a text, UD does not allow `SpaceAfter=No`: without an attribute, nothing
@@ -356,14 +359,13 @@ def deprel(label: str) -> str:
 
 
 def _probabilities(
-    details: SentenceDetails, words: Sequence[Token], numbers: WordNumbers | None = None
-) -> list[dict[str, str | None]]:
+    details: SentenceDetails, words: Sequence[Token], numbers: WordNumbers
+) -> list[Misc]:
     """Format the probabilities of each word's head and arcs as attributes for MISC."""
     arcs: list[list[str]] = [[] for _ in words]
     for word, head, dep, prob in numbered_arcs(details, words):
         label = MISC_MARKS.sub(lambda mark: f"%{ord(mark[0]):02X}", dep)
-        number = head if numbers is None else numbers.top[head]
-        arcs[word - 1].append(f"{number}:{label}:{decimals(prob)}")
+        arcs[word - 1].append(f"{numbers.top[head]}:{label}:{decimals(prob)}")
     unknown = [None] * len(words)
     columns = (details.head_probs or unknown, details.arc_probs or unknown, arcs)
     return [
@@ -378,7 +380,7 @@ def _probabilities(
 
 
 def _parse_comments(
-    details: SentenceDetails, words: Sequence[Token], numbers: WordNumbers | None = None
+    details: SentenceDetails, words: Sequence[Token], numbers: WordNumbers
 ) -> list[str]:
     """Format what a sentence has besides its words' probabilities as comments."""
     values = {"log_prob": details.log_prob, "entropy": details.entropy}
@@ -388,8 +390,7 @@ def _parse_comments(
     if details.guideline_status is not None:
         comments.append(f"# guideline_status = {details.guideline_status}")
     for i, (log_prob, heads, deps) in enumerate(numbered_parses(details, words), start=1):
-        tree = zip(heads, deps, strict=True) if numbers is None else numbers.expand(heads, deps)
-        arcs = " ".join(f"{head}:{dep}" for head, dep in tree)
+        arcs = " ".join(f"{head}:{dep}" for head, dep in numbers.expand(heads, deps))
         comments.append(f"# parse_{i} = {decimals(log_prob)} {arcs}")
     return comments
 
@@ -407,21 +408,22 @@ def _write_conllu_sentence(doc: Doc, record: InputRecord, given: Sentence, n_bef
     belongs to the trees that were given, and UD allows it in all sentences of a file or in none.
     """
     check_unchanged(doc, record)
-    words = list(doc)
-    heads, deps = _joined_tree(doc, record)
+    tokens = list(doc)
+    numbers = WordNumbers([record.expansions.get(i) for i in range(len(doc))])
+    tree = numbers.expand(*_joined_tree(doc, record))
     # The probabilities of a sentence in parts belong to several trees.
     is_whole = len(list(doc.sents)) == 1
-    details = SentenceDetails.read(doc[:], words) if is_whole else SentenceDetails(doc[:], words)
-    probabilities = _probabilities(details, words)
+    details = SentenceDetails.read(doc[:], tokens) if is_whole else SentenceDetails(doc[:], tokens)
     rows = [list(row) for row in given.rows]
+    new = _new_columns(tokens, numbers, _probabilities(details, tokens, numbers))
     kept = [] if record.replace_tags else given.given_columns
-    for i, place in enumerate(given.word_rows):
+    for place, (head, dep), (tags, misc) in zip(given.word_rows, tree, new, strict=True):
         row = rows[place]
-        for column, value in _tags(words[i]).items():
+        for column, value in tags.items():
             if column not in kept:
                 row[column] = value
-        row[HEAD], row[DEPREL], row[DEPS] = str(heads[i]), deps[i], EMPTY
-        row[MISC] = set_misc(row[MISC], probabilities[i])
+        row[HEAD], row[DEPREL], row[DEPS] = str(head), dep, EMPTY
+        row[MISC] = set_misc(row[MISC], misc)
     rows = [row for row in rows if not EMPTY_NODE_ID.fullmatch(row[ID])]
     comments = [line for line in given.comments if not OWN_COMMENT.match(line)]
     if record.starts_file and not any(NEWDOC.match(line) for line in comments):
@@ -430,4 +432,17 @@ def _write_conllu_sentence(doc: Doc, record: InputRecord, given: Sentence, n_bef
         comments.append(f"# sent_id = {sent_id(record, n_before + 1)}")
     if given.comment("text") is None:
         comments.append(f"# text = {surface_text(given.rows)}")
-    return format_sentence(comments + _parse_comments(details, words), rows)
+    return format_sentence(comments + _parse_comments(details, tokens, numbers), rows)
+
+
+def _new_columns(
+    tokens: Sequence[Token], numbers: WordNumbers, probabilities: Sequence[Misc]
+) -> Iterator[tuple[dict[int, str], Misc]]:
+    """Yield the tags and probabilities of each word; its topmost word has a token's."""
+    for token, expansion, own in zip(tokens, numbers.words, probabilities, strict=True):
+        top = 0 if expansion is None else expansion.top
+        for place, word in enumerate([None] if expansion is None else expansion.words):
+            if word is None or place == top:
+                yield _tags(token), own
+            else:
+                yield _tags_of_word(word), dict.fromkeys(own)

@@ -15,6 +15,7 @@ from spacy.tokenizer import Tokenizer
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
+from spacy_rootmind.annotation.words import Expansion
 from spacy_rootmind.formats.conllu_sentence import EMPTY, FEATS, LEMMA, UPOS, XPOS, Arc, Sentence
 
 LINE_FEED = re.compile("\n")
@@ -71,6 +72,8 @@ class InputRecord:
     # All fields of a JSONL record, and the sentence of CoNLL-U; written again to the same format.
     fields: dict[str, Any] = field(default_factory=dict)
     sentence: Sentence | None = None
+    # The words of its multiword tokens that are one token of the Doc, by the token's place.
+    expansions: dict[int, Expansion] = field(default_factory=dict)
     # Whether lemmas, tags and features of the pipeline replace the sentence's own.
     replace_tags: bool = False
     # Heads and labels of the sentence that parses have to have.
@@ -98,6 +101,16 @@ class InputRecord:
     def is_whole(self) -> bool:
         """Whether the record can only be parsed as one Doc, since it is written as it was read."""
         return self.sentence is not None or self.load_doc is not None
+
+    def token_rows(self, sentence: Sentence) -> list[list[str]]:
+        """List the row that each token has in the sentence: that of its topmost word."""
+        rows = iter(sentence.words)
+        found = []
+        for place in range(len(self.words or ())):
+            own = self.expansions.get(place)
+            words = [next(rows) for _ in range(1 if own is None else len(own.words))]
+            found.append(words[0 if own is None else own.top])
+        return found
 
     def with_line_ends(self, parts: Iterable[str]) -> list[str]:
         """Return all parts of the text, in order, with the line ends of the file."""
@@ -212,22 +225,25 @@ def restore_given_columns(doc: Doc, record: InputRecord) -> None:
     """
     if record.sentence is None or not record.sentence.given_columns:
         return
-    attributes, values = given_values(record.sentence, doc.vocab)
+    attributes, values = given_values(record, record.sentence, doc.vocab)
     if record.replace_tags:
         found = doc.to_array(attributes).reshape(values.shape)
         values = np.where(found, found, values)
     doc.from_array(attributes, values)
 
 
-def given_values(sentence: Sentence, vocab: Vocab) -> tuple[list[int | str], Any]:
-    """Read the given columns of a sentence: attributes, and the values that spaCy stores, by word.
+def given_values(
+    record: InputRecord, sentence: Sentence, vocab: Vocab
+) -> tuple[list[int | str], Any]:
+    """Read the given columns of a sentence: attributes, and the values that spaCy stores, by token.
 
     Values that it cannot store count as none: parts of speech that are not universal, and features
     that are not pairs.
     """
     columns = sentence.given_columns
     values = [
-        [_as_value(vocab, column, row[column]) for column in columns] for row in sentence.words
+        [_as_value(vocab, column, row[column]) for column in columns]
+        for row in record.token_rows(sentence)
     ]
     attributes: list[int | str] = [ATTRIBUTES[column] for column in columns]
     return attributes, np.array(values, dtype=np.uint64)

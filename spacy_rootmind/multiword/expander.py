@@ -5,8 +5,9 @@ has seen of the token. Nothing else in the Doc changes: `token._.words` has the 
 """
 
 # spaCy reads the annotations of factories at run time: no `from __future__ import annotations`.
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,9 +25,8 @@ from spacy_rootmind.annotation.alignment import single_counterparts
 from spacy_rootmind.annotation.extensions import WORDS, register
 from spacy_rootmind.annotation.words import (
     Expansion,
-    has_expansions,
     read_expansion,
-    write_expansion,
+    write_expansions,
 )
 from spacy_rootmind.multiword.prior import NONE, Choices, Prior
 from spacy_rootmind.multiword.script_scorer import ChosenTokens
@@ -148,11 +148,7 @@ class MWTExpander(TrainablePipe):
     def set_annotations(self, docs: Iterable[Doc], found: Sequence[dict[int, Expansion]]) -> None:
         """Store the words of the tokens, in place of earlier ones."""
         for doc, expansions in zip(docs, found, strict=True):
-            if has_expansions(doc):
-                for token in doc:
-                    write_expansion(token, None)
-            for place, expansion in expansions.items():
-                write_expansion(doc[place], expansion)
+            write_expansions(doc, expansions)
 
     def _choices(self, doc: Doc) -> dict[int, Choices]:
         """Find the choices of a Doc's tokens, by their place."""
@@ -167,6 +163,27 @@ class MWTExpander(TrainablePipe):
             if own is not None:
                 found[place] = own
         return found
+
+    def expand_into(self, text: str, words: Sequence[Mapping[str, str]]) -> Expansion | None:
+        """Find the expansion of a token into given words; None if no script makes these words.
+
+        Among several, agreement with what else is given counts first, then the probability by the
+        token alone.
+
+        Parameters
+        ----------
+        text : str
+        words : sequence of mappings
+            The form of each word, and what else is given of it, by the names of `Word`'s fields.
+        """
+        choices = self.prior.choices(text)
+        found: list[tuple[int, Expansion]] = []
+        # The most probable one first.
+        for number in [] if choices is None else choices.numbers[np.argsort(-choices.log_probs)]:
+            expansion = None if number == NONE else self.prior.scripts[number - 1].expand(text)
+            if expansion is not None and _have_forms(expansion, words):
+                found.append(_with_given(expansion, words))
+        return max(found, key=itemgetter(0), default=(0, None))[1]
 
     # --- training ----------------------------------------------------------------------------
 
@@ -305,6 +322,23 @@ def make_mwt_expander(
     scorer : callable, optional
     """
     return MWTExpander(nlp.vocab, model, name, scorer=scorer)
+
+
+def _have_forms(expansion: Expansion, words: Sequence[Mapping[str, str]]) -> bool:
+    """Whether an expansion has words of these forms, apart from upper and lower case."""
+    forms = [word.form.lower() for word in expansion.words]
+    return forms == [word["form"].lower() for word in words]
+
+
+def _with_given(expansion: Expansion, words: Sequence[Mapping[str, Any]]) -> tuple[int, Expansion]:
+    """Write what is given into an expansion; also count how much of it was there before."""
+    n_right, new = 0, []
+    for place, (word, given) in enumerate(zip(expansion.words, words, strict=True)):
+        # The topmost word has all but its form from the token.
+        own = {"form": given["form"]} if place == expansion.top else given
+        n_right += sum(getattr(word, name) == value for name, value in own.items())
+        new.append(word._replace(**own))
+    return n_right, expansion._replace(words=tuple(new))
 
 
 def cross_entropy(scores: NDArray[Any], targets: Sequence[Target]) -> tuple[float, NDArray[Any]]:

@@ -15,7 +15,20 @@ from spacy.language import Language
 from spacy.pipeline import Morphologizer
 from spacy.tokens import Doc
 
-from spacy_rootmind.formats.conllu_sentence import Arc, ConlluError, Sentence, read_arcs
+from spacy_rootmind.annotation.words import Expansion, write_expansions
+from spacy_rootmind.formats.conllu_sentence import (
+    EMPTY,
+    FEATS,
+    FORM,
+    LEMMA,
+    UPOS,
+    XPOS,
+    Arc,
+    ConlluError,
+    Sentence,
+    read_arcs,
+    tokens_of,
+)
 from spacy_rootmind.formats.records import (
     Failure,
     InputRecord,
@@ -26,6 +39,7 @@ from spacy_rootmind.formats.records import (
 )
 from spacy_rootmind.guidelines.constraints import CONSTRAINTS, Constraints
 from spacy_rootmind.guidelines.ud import FIXED_TAGS
+from spacy_rootmind.multiword.expander import MWTExpander
 from spacy_rootmind.parsing.settings import ParserSettings
 
 ANALYSIS = [POS, MORPH]
@@ -52,7 +66,7 @@ class Given:
 
     def __init__(self, doc: Doc, record: InputRecord, sentence: Sentence) -> None:
         self.record = record
-        self.attributes, self.values = given_values(sentence, doc.vocab)
+        self.attributes, self.values = given_values(record, sentence, doc.vocab)
         if record.replace_tags:
             self.attributes = []
         # Features that go with the given parts of speech, 0 where none have been found yet.
@@ -82,6 +96,7 @@ class Given:
             doc.from_array([MORPH], self.features)
         if self.attributes:
             doc.from_array(self.attributes, self.values)
+        write_expansions(doc, self.record.expansions)
 
 
 def as_constraints(arcs: list[Arc]) -> Constraints:
@@ -122,12 +137,49 @@ class Analyses:
         doc.from_array(ANALYSIS, values)
 
 
+# Fields of words in `token._.words`, by the column of CoNLL-U.
+FIELDS = {LEMMA: "lemma", UPOS: "pos", XPOS: "tag", FEATS: "morph"}
+
+
+def join_words(nlp: Language, record: InputRecord, sentence: Sentence) -> None:
+    """Join the given words of a multiword token if the pipeline's expander has a script for them.
+
+    The pipeline has learnt such tokens whole, and the script says how their words depend on each
+    other. The words of other tokens are tokens of the Doc.
+    """
+    expander = next((pipe for _, pipe in nlp.pipeline if isinstance(pipe, MWTExpander)), None)
+    if expander is None:
+        return
+    columns = [] if record.replace_tags else sentence.given_columns
+    words = [
+        {"form": row[FORM]}
+        | {FIELDS[column]: "" if row[column] == EMPTY else row[column] for column in columns}
+        for row in sentence.words
+    ]
+    tokens: list[tuple[str, bool]] = []
+    expansions: dict[int, Expansion] = {}
+    for token in tokens_of(sentence.rows):
+        own = words[token.first : token.stop]
+        expansion = expander.expand_into(token.form, own) if len(own) > 1 else None
+        if expansion is None:
+            tokens += [(word["form"], False) for word in own]
+            tokens[-1] = (own[-1]["form"], token.spaced)
+        else:
+            expansions[len(tokens)] = expansion
+            tokens.append((token.form, token.spaced))
+    record.words, record.spaces = [list(column) for column in zip(*tokens, strict=True)]
+    record.starts = [True] + [False] * (len(tokens) - 1)
+    record.expansions = expansions
+
+
 Context = tuple[int, Given | None]
 """The number of a record, and what is given with its Doc."""
 
 
 def start_parse(nlp: Language, record: InputRecord) -> tuple[Doc, Given | None]:
     """Make the Doc of a record, with what is given."""
+    if record.sentence is not None and record.arcs is None:
+        join_words(nlp, record, record.sentence)
     doc = record.make_doc(nlp)
     return doc, None if record.sentence is None else Given(doc, record, record.sentence)
 

@@ -116,9 +116,9 @@ def test_record_batches_and_sliced_tables_are_parsed(pipeline):
 
 
 def test_schema_has_a_version():
-    assert SENTENCES.metadata[METADATA_KEY] == b"1"
-    # Version 1 never changes.
-    names = "id sentence start end tokens offsets spaces heads deps pos tags morphs lemmas"
+    assert SENTENCES.metadata[METADATA_KEY] == b"2"
+    # Version 2 never changes.
+    names = "id sentence start end tokens offsets spaces heads deps pos tags morphs lemmas words"
     names += " head_probs log_prob entropy arcs parses error"
     assert " ".join(SENTENCES.names) == names
 
@@ -262,7 +262,7 @@ def test_columns_of_empty_documents_are_empty_lists(web_pipeline):
     lists = {field.name for field in SENTENCES if pa.types.is_list(field.type)}
     assert {name for name in lists if empty[name] == []} == lists
     # Columns with a value for each token can be unnested together.
-    of_tokens = lists - {"arcs", "parses"}
+    of_tokens = lists - {"arcs", "parses", "words"}
     assert {len(other[name]) for name in of_tokens} == {2}
 
 

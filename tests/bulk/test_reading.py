@@ -6,10 +6,12 @@ import spacy
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow: the extra [arrow]")
 import numpy as np
 import pyarrow.parquet as pq
+from spacy.tokens import Doc
 
+from spacy_rootmind.annotation.words import Expansion, Word, write_expansions
 from spacy_rootmind.bulk import ArrowParser, read_docs
 from spacy_rootmind.bulk.schema import METADATA_KEY
-from spacy_rootmind.bulk.to_rows import sentence_batch
+from spacy_rootmind.bulk.to_rows import sentence_batch, sentence_rows
 
 TEXTS = ["The cat saw a dog. The dog slept.", "", "She saw  him,\n\nand he saw her.  ", "  "]
 
@@ -50,6 +52,26 @@ def test_docs_are_those_that_were_parsed(parsed, web_pipeline):
             assert [(a.token.i, a.head.i, a.dep) for a in sent._.arcs] == [
                 (a.token.i, a.head.i, a.dep) for a in other._.arcs
             ]
+
+
+def test_words_are_read_again(tmp_path):
+    """As `token._.words` has them: also of a root, and with heads inside the token."""
+    nlp = spacy.blank("fr")
+    words = ["Oui", "parle", "du", "chat", "au"]
+    doc = Doc(nlp.vocab, words=words, heads=[0, 1, 3, 1, 1], deps=["ROOT", "ROOT", "x", "y", "z"])
+    inside = Expansion(1, (Word("a", "b", "ADP", "T", "A=B", "c", 1), Word("b"), Word("c", head=0)))
+    outside = Expansion(0, (Word("de"), Word("le", dep="det")))
+    write_expansions(doc, {1: outside, 2: outside, 3: inside, 4: inside})
+    rows = sentence_rows(doc, 0)
+    assert [len(row["words"]) for row in rows] == [0, 10]
+    for number, row in enumerate(rows):
+        row |= {"id": "a", "sentence": number}
+    pq.write_table(pa.Table.from_batches([sentence_batch(rows)]), tmp_path / "a.parquet")
+    [again] = read_docs(tmp_path, nlp.vocab)
+    for token, other in zip(doc, again, strict=True):
+        assert [(*word[:-2], word.head.i, word.head_place) for word in token._.words] == [
+            (*word[:-2], word.head.i, word.head_place) for word in other._.words
+        ]
 
 
 def test_docs_are_streamed(parsed):
@@ -122,7 +144,7 @@ def test_other_tables_are_refused(tmp_path):
     batch = sentence_batch(rows_of("a", sentence(0, 0)))
     table = pa.Table.from_batches([batch])
     pq.write_table(table.replace_schema_metadata({METADATA_KEY: b"7"}), tmp_path / "a.parquet")
-    with pytest.raises(ValueError, match=r"version 1 of the schema, found version 7"):
+    with pytest.raises(ValueError, match=r"version 2 of the schema, found version 7"):
         next(read_docs(tmp_path, vocab))
     pq.write_table(table.drop_columns(["heads"]), tmp_path / "a.parquet")
     with pytest.raises(ValueError, match="found no column heads among id"):

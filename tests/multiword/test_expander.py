@@ -18,7 +18,7 @@ from spacy_rootmind.annotation.words import (
     Word,
     get_words,
     read_expansion,
-    write_expansion,
+    write_expansions,
 )
 from spacy_rootmind.formats.conllu import WordNumbers, write_conllu
 from spacy_rootmind.formats.jsonl import write_jsonl
@@ -41,8 +41,7 @@ MODEL = {"@architectures": "spacy_rootmind.ScriptScorer.v1", "tok2vec": SMALL_MO
 
 def make_doc(nlp, words, expansions):
     doc = Doc(nlp.vocab, words=words)
-    for place, expansion in expansions.items():
-        write_expansion(doc[place], expansion)
+    write_expansions(doc, expansions)
     return doc
 
 
@@ -202,7 +201,7 @@ def parsed(nlp):
 def test_words_have_the_parse_of_their_token():
     doc = parsed(spacy.blank("fr"))
     register_extensions()
-    write_expansion(doc[1], DU)
+    write_expansions(doc, {1: DU})
     de, le = doc[1]._.words
     assert (de.form, de.lemma, de.pos, de.dep, de.head, de.head_place) == (
         *("de", "de", "ADP", "case"),
@@ -213,18 +212,19 @@ def test_words_have_the_parse_of_their_token():
         *(doc[2], 0),
     )
     # A head that is a multiword token: its topmost word.
-    write_expansion(doc[2], Expansion(1, (Word("a", dep="x", head=1), Word("b"))))
+    noun = Expansion(1, (Word("a", dep="x", head=1), Word("b")))
+    write_expansions(doc, {1: DU, 2: noun})
     assert doc[1]._.words[0][-2:] == (doc[2], 1)
     assert doc[2]._.words[0][-2:] == (doc[2], 1)
     # The root's: its words hang from its topmost one.
-    write_expansion(doc[0], Expansion(1, (Word("a", dep="x"), Word("b"))))
+    write_expansions(doc, {0: Expansion(1, (Word("a", dep="x"), Word("b")))})
     assert [word[-2:] for word in doc[0]._.words] == [(doc[0], 1)] * 2
 
 
 def test_words_stay_with_their_tokens():
     nlp = spacy.blank("fr")
     doc = parsed(nlp)
-    write_expansion(doc[1], DU)
+    write_expansions(doc, {1: DU})
     binary = DocBin(store_user_data=True, docs=[doc]).to_bytes()
     joined = Doc.from_docs([doc, doc])
     for other, place in (
@@ -239,13 +239,12 @@ def test_words_stay_with_their_tokens():
         retokenizer.merge(doc[1:3])
     assert read_expansion(doc[1]) is None
     assert get_words(doc[1]) == ()
-    write_expansion(doc[0], None)
 
 
 def test_words_are_written():
     """With the alternatives, whose heads are numbered as words are."""
     doc = parsed(spacy.blank("fr"))
-    write_expansion(doc[1], DU)
+    write_expansions(doc, {1: DU})
     record = InputRecord("a", 1, text=doc.text)
     rows = [line.split("\t") for line in write_conllu(doc, record, 0).decode().splitlines()]
     assert [row[:2] + row[6:8] for row in rows if len(row) > 1] == [
@@ -255,7 +254,7 @@ def test_words_are_written():
         ["3", "le", "4", "det"],
         ["4", "chat", "1", "obl"],
     ]
-    numbers = WordNumbers(list(doc))
+    numbers = WordNumbers([None, DU, None])
     assert numbers.expand([2, 0, 2], ["x", "ROOT", "y"]) == [
         *((2, "x"), (0, "ROOT"), (2, "det")),
         (2, "y"),
@@ -285,7 +284,7 @@ DAMAGED = {
 @pytest.mark.parametrize("damaged", DAMAGED.values(), ids=DAMAGED)
 def test_damaged_words_are_refused(damaged, trained):
     doc = parsed(spacy.blank("fr"))
-    write_expansion(doc[1], DU)
+    write_expansions(doc, {1: DU})
     [key] = doc.user_data
     doc.user_data[key] = damaged
     message = "stored for token 1, 'du', of 'parle du chat ' are damaged: "

@@ -6,11 +6,15 @@ import json
 import pytest
 import spacy
 import udtools
+from parsers import SMALL_MODEL
 from spacy.language import Language
 from spacy.tokens import Doc
+from spacy.training import Example
+from spacy.util import fix_random_seed
 
+from spacy_rootmind.annotation.words import Expansion, Word, write_expansions
 from spacy_rootmind.formats.conllu import read_conllu, write_conllu
-from spacy_rootmind.formats.conllu_sentence import DEPREL, FEATS, HEAD, LEMMA, UPOS, XPOS
+from spacy_rootmind.formats.conllu_sentence import DEPREL, DEPS, FEATS, HEAD, LEMMA, UPOS, XPOS
 from spacy_rootmind.formats.jsonl import write_jsonl
 from spacy_rootmind.formats.lines import Inputs, Line
 from spacy_rootmind.formats.records import Failure, InputRecord
@@ -320,3 +324,99 @@ def test_lines_without_words(text, nlp):
 def test_other_sentences_are_refused():
     with pytest.raises(ValueError, match="expected sentences to be one of lines, received 'line'"):
         ParserSettings("", sentences="line")
+
+
+# --- words of multiword tokens -------------------------------------------------------------------
+
+# The pipeline has a script for "du", and none for "au".
+FRENCH = """\
+1	Il	il	PRON	_	_	_	_	_	_
+2	parle	parler	VERB	_	_	_	_	_	_
+3-4	du	_	_	_	_	_	_	_	_
+3	de	de	ADP	_	_	_	_	_	_
+4	le	LE	DET	_	Gender=Masc	_	_	_	Kept=Yes
+5	chat	chat	NOUN	_	_	_	_	_	_
+6-7	au	_	_	_	_	_	_	_	_
+6	à	à	ADP	_	_	_	_	_	_
+7	le	le	DET	_	_	_	_	_	_
+8	roi	roi	NOUN	_	_	_	_	_	SpaceAfter=No
+9	.	.	PUNCT	_	_	_	_	_	_
+"""
+
+
+@pytest.fixture(scope="module")
+def french():
+    """A parser and an expander of tokens "du"."""
+    fix_random_seed(0)
+    nlp = spacy.blank("fr")
+    words = ["Il", "parle", "du", "chat", "à", "le", "roi", "."]
+    heads = [1, 1, 3, 1, 6, 6, 1, 1]
+    deps = ["nsubj", "ROOT", "case", "obl", "case", "det", "obl", "punct"]
+    reference = Doc(nlp.vocab, words=words, heads=heads, deps=deps)
+    le = Word("le", "le", "DET", "", "Definite=Def", "det")
+    # Two scripts make the same forms; the one that was seen once has another label.
+    others = [reference.copy() for _ in range(3)]
+    for doc in others:
+        write_expansions(doc, {2: Expansion(0, (Word("de"), le))})
+    write_expansions(reference, {2: Expansion(0, (Word("de"), le._replace(pos="PRON", dep="x")))})
+    nlp.add_pipe("root_mst", config={"model": SMALL_MODEL, "confidence": True})
+    nlp.add_pipe("mwt_expander")
+    examples = [Example(Doc(nlp.vocab, words=words), doc) for doc in (reference, *others)]
+    optimizer = nlp.initialize(lambda: examples)
+    for _ in range(30):
+        nlp.update(examples, sgd=optimizer)
+    return nlp
+
+
+def rows_of(data):
+    return [line.split("\t") for line in data.decode().splitlines() if line[:1].isdigit()]
+
+
+def test_given_words_are_parsed_as_tokens_that_were_learnt(french):
+    [(record, doc)] = parse_records(french, read(FRENCH))
+    assert [token.text for token in doc] == ["Il", "parle", "du", "chat", "à", "le", "roi", "."]
+    assert doc[2].lemma_ == "de"
+    [(_, *le, _, _)] = [word for word in doc[2]._.words if word.form == "le"]
+    assert le == ["LE", "DET", "", "Gender=Masc", "det"]
+    rows = rows_of(write_conllu(doc, record, 0))
+    given = [line.split("\t") for line in FRENCH.splitlines()]
+    assert [row[:HEAD] for row in rows] == [row[:HEAD] for row in given]
+    words = {row[0]: row for row in rows}
+    assert words["3"][HEAD:DEPS] == ["5", "case"]
+    assert words["4"][HEAD:] == ["5", "det", "_", "Kept=Yes"]
+    assert "HeadProb=" in words["3"][-1]
+    assert not errors_in(write_conllu(doc, record, 0).decode(), level=2)
+    # The output can be parsed again.
+    again = write_conllu(doc, record, 0).decode()
+    assert parse(french, read(again)).decode() == again
+
+
+def test_given_tags_choose_among_scripts(french):
+    as_pronoun = FRENCH.replace("LE\tDET", "LE\tPRON")
+    assert rows_of(parse(french, read(as_pronoun)))[4][DEPREL] == "x"
+    # Without given tags, the more frequent script decides.
+    data = rows_of(parse(french, read(as_pronoun, replace_tags=True)))
+    assert data[4][LEMMA:FEATS] == ["le", "DET", "_"]
+    assert data[4][DEPREL] == "det"
+
+
+def test_given_words_are_not_expanded(french):
+    sentence = conllu(["Il", "parle", "du", "chat"])
+    [(record, doc)] = parse_records(french, read(sentence))
+    assert all(token._.words == () for token in doc)
+    assert b'"words"' not in write_jsonl(doc, record, 0)
+    # A record of text has no given words.
+    [(_, doc)] = parse_records(french, iter([InputRecord("a", 1, text="Il parle du chat")]))
+    assert [word.form for word in doc[2]._.words] == ["de", "le"]
+
+
+def test_kept_heads_are_those_of_words(french):
+    rows = [line.split("\t") for line in FRENCH.splitlines()]
+    heads = ["2", "0", "_", "5", "5", "2", "_", "8", "8", "2", "2"]
+    for row, head in zip(rows, heads, strict=True):
+        row[HEAD] = head
+    text = "\n".join("\t".join(row) for row in rows)
+    [(record, doc)] = parse_records(french, read(text, keep_heads=True))
+    assert [token.text for token in doc][2:4] == ["de", "le"]
+    written = rows_of(write_conllu(doc, record, 0))
+    assert [row[HEAD] for row in written] == [row[HEAD] for row in rows]

@@ -29,7 +29,7 @@ from treebank import (
 )
 from wasabi import msg
 
-from spacy_rootmind.annotation.words import OUTSIDE, Expansion, Word, write_expansion
+from spacy_rootmind.annotation.words import OUTSIDE, Expansion, Word, write_expansions
 from spacy_rootmind.formats.conllu_sentence import (
     DEPREL,
     EMPTY,
@@ -182,8 +182,7 @@ def convert_sentence(sentence: Sentence, merged: set[int], vocab: Vocab) -> Doc:
     heads = [sentence.heads[word] for word in words]
     heads = [places[head - 1] if head else i for i, head in enumerate(heads)]
     doc = make_doc(rows, spaces, heads, vocab)
-    for place, expansion in expansions.items():
-        write_expansion(doc[place], expansion)
+    write_expansions(doc, expansions)
     return doc
 
 
