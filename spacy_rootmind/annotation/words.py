@@ -5,7 +5,9 @@ keeps in bytes and moves along when Docs are joined. The topmost word has the pa
 the token, as they are when it is read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from operator import add
 from typing import Any, NamedTuple
 
 from spacy.tokens import Doc, Token
@@ -97,6 +99,45 @@ class TokenWord(NamedTuple):
     dep: str
     head: Token
     head_place: int
+
+
+class WordNumbers:
+    """The words of a sentence's tokens, numbered from 1 as in CoNLL-U.
+
+    Attributes
+    ----------
+    words : list of Expansion or None
+        The words of each token; None for a token that is its only word.
+    first : list of int
+        The number of each token's first word.
+    top : list of int
+        The number of each token's topmost word, by the number of the token from 1; 0 for ROOT.
+    """
+
+    def __init__(self, words: list[Expansion | None]) -> None:
+        self.words = words
+        sizes = [1 if own is None else len(own.words) for own in self.words]
+        self.first = list(accumulate(sizes, initial=1))[:-1]
+        places = [0 if own is None else own.top for own in self.words]
+        self.top = [0, *map(add, self.first, places)]
+
+    def expand(self, heads: Sequence[int], deps: Sequence[str]) -> list[tuple[int, str]]:
+        """Return the heads and labels of all words, given a tree of the tokens."""
+        arcs: list[tuple[int, str]] = []
+        for i, expansion in enumerate(self.words):
+            above = self.top[heads[i]], deps[i]
+            if expansion is None:
+                arcs.append(above)
+                continue
+            for place, word in enumerate(expansion.words):
+                if place == expansion.top:
+                    arcs.append(above)
+                elif word.head == OUTSIDE:
+                    # A sentence has one root: the other words depend on that of its token.
+                    arcs.append((above[0] or self.top[i + 1], word.dep))
+                else:
+                    arcs.append((self.first[i] + word.head, word.dep))
+        return arcs
 
 
 def write_expansions(doc: Doc, expansions: Mapping[int, Expansion]) -> None:

@@ -111,7 +111,8 @@ def make_config(options: ConfigOptions) -> Config:
     names = check_pipeline(options.names, nlp)
     names = with_ruler(names)
     if options.ud and "morphologizer" in names and REPAIR not in names:
-        names.append(REPAIR)
+        # Words are chosen by the tags that it leaves.
+        names.insert(names.index(EXPANDER) if EXPANDER in names else len(names), REPAIR)
     with spacys_errors(f"Cannot make a config for --pipeline {','.join(names)}"):
         # With the score weights of all components, and token vectors of its own for root_mst.
         config = init_spacy_config(lang=options.lang, pipeline=names)

@@ -14,14 +14,13 @@ labels, and the input is valid.
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, pairwise
-from operator import add
+from itertools import pairwise
 from urllib.parse import quote
 
 from spacy.tokens import Doc, Span, Token
 
 from spacy_rootmind.annotation.extensions import SentenceDetails
-from spacy_rootmind.annotation.words import OUTSIDE, Expansion, Word, read_expansion
+from spacy_rootmind.annotation.words import Expansion, Word, WordNumbers, read_expansion
 from spacy_rootmind.formats.conllu_sentence import (
     DEPREL,
     DEPS,
@@ -132,7 +131,7 @@ def write_conllu(doc: Doc, record: InputRecord, n_before: int) -> bytes:
         if not own:
             continue
         numbers = WordNumbers([read_expansion(token) for token in own])
-        tree = numbers.expand(*numbered_tree(sentence, own))
+        tree = _word_arcs(numbers, *numbered_tree(sentence, own))
         details = SentenceDetails.read(sentence, own)
         rows: list[list[str]] = []
         for i, attributes in enumerate(_probabilities(details, own, numbers)):
@@ -209,45 +208,6 @@ def _tags_of_word(word: Word) -> dict[int, str]:
     return {column: as_column(value) for column, value in columns.items()}
 
 
-class WordNumbers:
-    """The words of a sentence's tokens, as they are numbered in CoNLL-U.
-
-    Attributes
-    ----------
-    words : list of Expansion or None
-        The words of each token; None for a token that is its only word.
-    first : list of int
-        The number of each token's first word.
-    top : list of int
-        The number of each token's topmost word, by the number of the token from 1; 0 for ROOT.
-    """
-
-    def __init__(self, words: list[Expansion | None]) -> None:
-        self.words = words
-        sizes = [1 if own is None else len(own.words) for own in self.words]
-        self.first = list(accumulate(sizes, initial=1))[:-1]
-        places = [0 if own is None else own.top for own in self.words]
-        self.top = [0, *map(add, self.first, places)]
-
-    def expand(self, heads: Sequence[int], deps: Sequence[str]) -> list[tuple[int, str]]:
-        """Return the heads and labels of all words, given a tree of the tokens."""
-        arcs: list[tuple[int, str]] = []
-        for i, expansion in enumerate(self.words):
-            above = self.top[heads[i]], deps[i]
-            if expansion is None:
-                arcs.append(above)
-                continue
-            for place, word in enumerate(expansion.words):
-                if place == expansion.top:
-                    arcs.append(above)
-                elif word.head == OUTSIDE:
-                    # A sentence has one root: the other words depend on that of its token.
-                    arcs.append((above[0] or self.top[i + 1], deprel(word.dep)))
-                else:
-                    arcs.append((self.first[i] + word.head, deprel(word.dep)))
-        return arcs
-
-
 def _tags(token: Token) -> dict[int, str]:
     """Return the columns that a pipeline has set, besides head and label."""
     tags = {}
@@ -310,6 +270,13 @@ def numbered_tree(sentence: Span, words: Sequence[Token]) -> tuple[list[int], li
             f"expected one root, found {heads.count(0)} in the sentence {sentence.text[:40]!r}"
         )
     return heads, [deprel(token.dep_) for token in words]
+
+
+def _word_arcs(
+    numbers: WordNumbers, heads: Sequence[int], deps: Sequence[str]
+) -> list[tuple[int, str]]:
+    """Return the heads and labels of all words, given a tree of the tokens."""
+    return [(head, deprel(dep)) for head, dep in numbers.expand(heads, deps)]
 
 
 def _joined_tree(doc: Doc, record: InputRecord) -> tuple[list[int], list[str]]:
@@ -390,7 +357,7 @@ def _parse_comments(
     if details.guideline_status is not None:
         comments.append(f"# guideline_status = {details.guideline_status}")
     for i, (log_prob, heads, deps) in enumerate(numbered_parses(details, words), start=1):
-        arcs = " ".join(f"{head}:{dep}" for head, dep in numbers.expand(heads, deps))
+        arcs = " ".join(f"{head}:{dep}" for head, dep in _word_arcs(numbers, heads, deps))
         comments.append(f"# parse_{i} = {decimals(log_prob)} {arcs}")
     return comments
 
@@ -410,7 +377,7 @@ def _write_conllu_sentence(doc: Doc, record: InputRecord, given: Sentence, n_bef
     check_unchanged(doc, record)
     tokens = list(doc)
     numbers = WordNumbers([record.expansions.get(i) for i in range(len(doc))])
-    tree = numbers.expand(*_joined_tree(doc, record))
+    tree = _word_arcs(numbers, *_joined_tree(doc, record))
     # The probabilities of a sentence in parts belong to several trees.
     is_whole = len(list(doc.sents)) == 1
     details = SentenceDetails.read(doc[:], tokens) if is_whole else SentenceDetails(doc[:], tokens)

@@ -19,19 +19,14 @@ from spacy.tokens import Doc
 from spacy.util import minibatch
 
 from spacy_rootmind.annotation.doc_trees import read_tokens
-from spacy_rootmind.annotation.noun_chunks import RELATIONS
 from spacy_rootmind.annotation.reading import annotated_heads
 from spacy_rootmind.annotation.sentences import sentence_starts, words_of
 from spacy_rootmind.guidelines.rules import is_tag_rule
-from spacy_rootmind.guidelines.ud import UDGuidelines, UDRules
+from spacy_rootmind.guidelines.ud import GUIDELINES, UDRules, number_of_label
 from spacy_rootmind.guidelines.words import EXTERNAL, NUMBER_OF_POS, SPACE_AFTER, Words, make_words
 from spacy_rootmind.network.listeners import listeners_in, require_vectors
 from spacy_rootmind.trees.conventions import MISSING, ROOT
 
-# Rules distinguish only these subtypes.
-LABELS = ("root", *sorted(RELATIONS - {"root", "ROOT"}), "nsubj:outer", "csubj:outer")
-NUMBER_OF_LABEL = {"ROOT": 0, **{label: number for number, label in enumerate(LABELS)}}
-GUIDELINES = UDGuidelines(LABELS, fixed_tags=True)
 # How many analyses of a word are tried.
 MOST_TRIED = 32
 
@@ -214,13 +209,9 @@ def _read_trees(number: int, doc: Doc) -> Iterator[_Tree]:
 
 
 def _labels_of(docs: Sequence[Doc]) -> NDArray[np.int32]:
-    """List the number in LABELS of each token's label, MISSING for labels of other schemes."""
+    """List the number of each token's label, MISSING for labels of other schemes."""
     labels, strings = read_tokens(list(docs))[3].tolist(), docs[0].vocab.strings
-    numbers = {}
-    for label in set(labels):
-        name = strings[label]
-        universal = NUMBER_OF_LABEL.get(name.partition(":")[0], MISSING)
-        numbers[label] = NUMBER_OF_LABEL.get(name, universal)
+    numbers = {label: number_of_label(strings[label]) for label in set(labels)}
     return np.fromiter(map(numbers.__getitem__, labels), np.int32, len(labels))
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.tokens import Doc
 
+from spacy_rootmind.annotation.noun_chunks import RELATIONS
 from spacy_rootmind.config_blocks import RegisteredFunction
 from spacy_rootmind.guidelines.rules import LabelTables, Tree
 from spacy_rootmind.guidelines.words import (
@@ -20,7 +21,7 @@ from spacy_rootmind.guidelines.words import (
     read_words,
 )
 from spacy_rootmind.trees.constrained import Conflict, Rules
-from spacy_rootmind.trees.conventions import ROOT, ROOT_LABEL
+from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
 
 RulesOfSentences = Callable[[Sequence[WordsOfDoc]], Rules]
 """Makes the rules on the trees of sentences."""
@@ -191,3 +192,18 @@ class UDRules:
             own = slice(stops[number] - sizes[number], stops[number])
             words = self.words_of(sentences[number])
             yield number, Tree(self.tables, words, all_heads[own], all_labels[own], broken[own])
+
+
+# --- all labels --------------------------------------------------------------------------------
+
+# Rules distinguish only these subtypes.
+LABELS = ("root", *sorted(RELATIONS - {"root", "ROOT"}), "nsubj:outer", "csubj:outer")
+NUMBER_OF_LABEL = {"ROOT": 0, **{label: number for number, label in enumerate(LABELS)}}
+# For trees of any parser.
+GUIDELINES = UDGuidelines(LABELS, fixed_tags=True)
+
+
+def number_of_label(name: str) -> int:
+    """Return the place in LABELS of a label, or else its relation; MISSING in other schemes."""
+    relation = NUMBER_OF_LABEL.get(name.partition(":")[0], MISSING)
+    return NUMBER_OF_LABEL.get(name, relation)

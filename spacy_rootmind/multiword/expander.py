@@ -5,7 +5,8 @@ has seen of the token. Nothing else in the Doc changes: `token._.words` has the 
 """
 
 # spaCy reads the annotations of factories at run time: no `from __future__ import annotations`.
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -31,6 +32,7 @@ from spacy_rootmind.annotation.words import (
 from spacy_rootmind.multiword.prior import NONE, Choices, Prior
 from spacy_rootmind.multiword.script_scorer import ChosenTokens
 from spacy_rootmind.multiword.scripts import Script, collect_scripts
+from spacy_rootmind.multiword.valid_words import keep_guidelines
 from spacy_rootmind.trees.conventions import MISSING
 
 DEFAULT_MODEL = Config().from_str("""
@@ -126,29 +128,42 @@ class MWTExpander(TrainablePipe):
 
     # --- prediction --------------------------------------------------------------------------
 
-    def predict(self, docs: Iterable[Doc]) -> list[dict[int, Expansion]]:
-        """Choose the expansions of each Doc's tokens."""
+    def predict(self, docs: Iterable[Doc]) -> list[dict[int, list[int]]]:
+        """Rank the numbers of each Doc's multiword tokens, by their places, the best one first."""
         docs = list(docs)
         choices = [self._choices(doc) for doc in docs]
-        found: list[dict[int, Expansion]] = [{} for _ in docs]
+        found: list[dict[int, list[int]]] = [{} for _ in docs]
         chosen = [i for i, own in enumerate(choices) if own]
         if not chosen:
             return found
         places = [np.array(list(choices[i]), dtype=np.intp) for i in chosen]
         scores = self.model.predict(ChosenTokens([docs[i] for i in chosen], places))
         rows = iter(to_numpy(scores))
-        scripts = self.prior.scripts
         for i in chosen:
             for place, own in choices[i].items():
-                best = int(own.numbers[np.argmax(next(rows)[own.numbers] + own.log_probs)])
-                if best != NONE:
-                    found[i][place] = scripts[best - 1].expand(docs[i][place].text)
+                logits = next(rows)[own.numbers] + own.log_probs
+                if own.numbers[np.argmax(logits)] != NONE:
+                    found[i][place] = own.numbers[np.argsort(-logits, kind="stable")].tolist()
         return found
 
-    def set_annotations(self, docs: Iterable[Doc], found: Sequence[dict[int, Expansion]]) -> None:
-        """Store the words of the tokens, in place of earlier ones."""
-        for doc, expansions in zip(docs, found, strict=True):
-            write_expansions(doc, expansions)
+    def set_annotations(self, docs: Iterable[Doc], found: Sequence[dict[int, list[int]]]) -> None:
+        """Store the words of the tokens, in place of earlier ones.
+
+        If the best ones break UD's rules in a tree that keeps them, others are chosen.
+        """
+        for doc, ranked in zip(docs, found, strict=True):
+            expand = partial(self._expansions, doc, ranked)
+            best = {place: next(expand(place)) for place in ranked}
+            write_expansions(doc, keep_guidelines(doc, best, expand) if best else best)
+
+    def _expansions(
+        self, doc: Doc, ranked: dict[int, list[int]], place: int
+    ) -> Iterator[Expansion]:
+        """Yield the expansions of a token, the best one first."""
+        scripts = self.prior.scripts
+        for number in ranked[place]:
+            if number != NONE:
+                yield scripts[number - 1].expand(doc[place].text)
 
     def _choices(self, doc: Doc) -> dict[int, Choices]:
         """Find the choices of a Doc's tokens, by their place."""

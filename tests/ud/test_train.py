@@ -107,7 +107,7 @@ def test_best_seed_on_the_dev_set_is_kept(runs, run):
     # No pretrained encoder is among them.
     [source] = meta["sources"]
     assert (source["name"], source["license"]) == ("UD_Made-Up", "CC0 1.0")
-    assert "root_mst, mwt_expander, ud_tag_repair trained on UD_Made-Up" in meta["description"]
+    assert "root_mst, ud_tag_repair, mwt_expander trained on UD_Made-Up" in meta["description"]
     runs.scores[0] = 0.9
     folder = run("--seeds", "0,1,2", "--steps", "5")
     assert srsly.read_json(folder / BEST / "meta.json")["seed"] == 0
