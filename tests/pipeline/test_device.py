@@ -28,7 +28,10 @@ from spacy.util import fix_random_seed
 from thinc.api import Adam, Model, NumpyOps
 
 from spacy_rootmind.annotation.records import read_record
+from spacy_rootmind.annotation.words import Expansion, Word, write_expansions
 from spacy_rootmind.guidelines.constraints import Constraints
+from spacy_rootmind.multiword.expander import MWTExpander
+from spacy_rootmind.multiword.script_scorer import build_script_scorer
 from spacy_rootmind.network.architecture import build_biaffine_parser
 from spacy_rootmind.network.transfer import to_device, to_host
 from spacy_rootmind.pipeline.alternatives import kbest
@@ -379,3 +382,40 @@ def test_cupy_has_what_the_stand_in_has():
     cupy = pytest.importorskip("cupy", reason="compares names with CuPy's")
     assert not [name for name in FUNCTIONS | CONSTANTS if not hasattr(cupy, name)]
     assert not [name for name in METHODS if not hasattr(cupy.ndarray, name)]
+
+
+# --- multiword tokens ----------------------------------------------------------------------------
+
+
+def make_expander(ops, examples):
+    """An expander with arrays of `ops`; its weights do not depend on them."""
+    network = build_script_scorer(word_table())
+    for node in network.walk():
+        node.ops = ops
+    expander = MWTExpander(examples[0].predicted.vocab, network)
+    expander.initialize(lambda: examples)
+    return expander
+
+
+def test_an_expander_learns_and_predicts_as_on_the_host():
+    nlp = spacy.blank("fr")
+    words = ["du", "lit", "au", "roi", "des"]
+    gold = Doc(nlp.vocab, words=words)
+    du, au = (Expansion(0, (Word(word), Word("le"))) for word in ("de", "à"))
+    write_expansions(gold, {0: du, 2: au})
+    plain = Doc(nlp.vocab, words=["du", "roi"])
+    examples = [Example(Doc(nlp.vocab, words=[t.text for t in doc]), doc) for doc in (gold, plain)]
+    examples.append(Example(Doc(nlp.vocab), Doc(nlp.vocab)))
+    there, here = (make_expander(ops, examples) for ops in (DeviceOps(), NumpyOps()))
+    optimizers = [Adam(0.1), Adam(0.1)]
+    for _ in range(3):
+        losses = [
+            run_counted(partial(one.update, sgd=optimizer), examples, most=(4, 2))
+            for one, optimizer in zip((there, here), optimizers, strict=True)
+        ]
+        assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+    assert_same_arrays(there.model, here.model, "get_param")
+    docs = [example.predicted for example in examples]
+    found = run_counted(there.predict, docs, most=(2, 1))
+    assert found == here.predict(docs)
+    assert found[0]
