@@ -407,7 +407,7 @@ def test_an_expander_learns_and_predicts_as_on_the_host():
     examples = [Example(Doc(nlp.vocab, words=[t.text for t in doc]), doc) for doc in (gold, plain)]
     examples.append(Example(Doc(nlp.vocab), Doc(nlp.vocab)))
     there, here = (make_expander(ops, examples) for ops in (DeviceOps(), NumpyOps()))
-    optimizers = [Adam(0.1), Adam(0.1)]
+    optimizers = [Adam(0.001), Adam(0.001)]
     for _ in range(3):
         losses = [
             run_counted(partial(one.update, sgd=optimizer), examples, most=(4, 2))
