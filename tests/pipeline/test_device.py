@@ -407,14 +407,11 @@ def test_an_expander_learns_and_predicts_as_on_the_host():
     examples = [Example(Doc(nlp.vocab, words=[t.text for t in doc]), doc) for doc in (gold, plain)]
     examples.append(Example(Doc(nlp.vocab), Doc(nlp.vocab)))
     there, here = (make_expander(ops, examples) for ops in (DeviceOps(), NumpyOps()))
-    optimizers = [Adam(0.001), Adam(0.001)]
-    for _ in range(3):
-        losses = [
-            run_counted(partial(one.update, sgd=optimizer), examples, most=(4, 2))
-            for one, optimizer in zip((there, here), optimizers, strict=True)
-        ]
-        assert losses[0] == pytest.approx(losses[1], rel=1e-3)
-    assert_same_arrays(there.model, here.model, "get_param")
+    losses = [run_counted(one.update, examples, most=(4, 2)) for one in (there, here)]
+    assert losses[0] == pytest.approx(losses[1])
+    assert_same_arrays(there.model, here.model, "get_grad")
+    for one in (there, here):
+        one.finish_update(Adam(0.1))
     docs = [example.predicted for example in examples]
     found = run_counted(there.predict, docs, most=(2, 1))
     assert found == here.predict(docs)
