@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "versions.md"
-SOURCES = ("configs", "docs", "projects", "tests", "pyproject.toml", "README.md")
+SOURCES = ("docs", "projects", "tests", "pyproject.toml", "README.md")
 TOOLS = ("pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6,<6.156")
 TESTS = (
     "tests/annotation/test_doc_trees.py",

@@ -8,7 +8,7 @@ tenth training sentence is held out if there is no dev set; a treebank without a
 an error. Both systems have spaCy's tokenizer for the language (or for any language, xx), fitted to
 the training set.
 
-For each seed, `root_mst` is trained with configs/cpu.cfg, and with the guidelines of Universal
+For each seed, `root_mst` is trained with cpu.cfg, and with the guidelines of Universal
 Dependencies. With `--plain`, there are no guidelines, and the tokenizer is not fitted. From the
 pace of a short training before, its number of steps is chosen such that the training takes about
 `--budget` seconds of CPU time; it is the same for all seeds, and the learning rate falls to zero

@@ -8,7 +8,7 @@ as a .spacy file whose Docs have several sentences:
 - on gold tokens and sentences, where all pipelines have the same words to attach;
 - the calibration error of `token._.head_prob`, for pipelines that have it.
 
-    python benchmarks/compare_with_spacy_parser.py config configs/transformer.cfg parser.cfg
+    python benchmarks/compare_with_spacy_parser.py config transformer.cfg parser.cfg
     python benchmarks/compare_with_spacy_parser.py score MODEL MODEL ... --corpus test.spacy
 """
 

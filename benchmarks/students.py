@@ -1,7 +1,7 @@
 """Accuracy over speed of parsers that learn from a teacher, of several sizes.
 
-Trains students with configs/distillation.cfg, static word vectors, and other widths and depths; the
-parser of configs/cpu.cfg without teacher and vectors; and spaCy's `parser` with the settings of its
+Trains students with distillation.cfg, static word vectors, and other widths and depths; the
+parser of cpu.cfg without teacher and vectors; and spaCy's `parser` with the settings of its
 quickstart. All take the same number of steps and have a tokenizer that is fitted to the treebank,
 as the teacher's is. Scores them on the test set from text, with spaCy's scorer, and times them on
 the same texts, in turns and by processor time, on one core with tokenization.
@@ -62,7 +62,7 @@ EVALUATIONS = 7
 
 @dataclass(frozen=True)
 class Student:
-    """A parser to train: what it has other than configs/distillation.cfg.
+    """A parser to train: what it has other than distillation.cfg.
 
     If it is taught, it learns from the teacher's Docs, with static word vectors.
     """
@@ -132,7 +132,9 @@ def make_config(student: Student, options: argparse.Namespace, seed: int) -> Con
         overrides["nlp.vectors.@vectors"] = "spacy_rootmind.HalfPrecisionVectors.v1"
         overrides[f"{EMBED}.include_static_vectors"] = True
     name = "distillation.cfg" if student.is_taught else "cpu.cfg"
-    config = load_config(ROOT / "configs" / name, overrides=overrides, interpolate=False)
+    config = load_config(
+        ROOT / "spacy_rootmind" / "configs" / name, overrides=overrides, interpolate=False
+    )
     set_corpus(config, options.corpus, seed)
     fit_tokenizer(config)
     limit_steps(config, options.steps, EVALUATIONS)

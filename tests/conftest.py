@@ -8,6 +8,7 @@ import os
 import signal
 import time
 from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 
 # Tests run in parallel, one process per core. To be set before NumPy is imported.
@@ -29,6 +30,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 ROOT = Path(__file__).parent.parent
 QUICKSTART = ROOT / "projects" / "quickstart"
 PIPELINE = ROOT / "pipelines" / "en_rootmind_web_sm"
+# Of the package that is tested, which may be installed elsewhere.
+CONFIGS = Path(find_spec("spacy_rootmind").origin).parent / "configs"
 
 
 def pytest_addoption(parser):

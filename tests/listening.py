@@ -5,7 +5,7 @@ from pathlib import Path
 
 import spacy
 from commandline import train
-from conftest import ROOT
+from conftest import CONFIGS
 from parsers import SMALL_MODEL, gold_examples, update
 from spacy.util import fix_random_seed, load_model_from_config
 from thinc.api import Config
@@ -153,7 +153,7 @@ def train_shipped(name, encoder, corpus, folder, **settings):
     """Run `spacy train` on a config that ships; returns the folder of the last model."""
     paths = {"paths.train": corpus, "paths.dev": corpus, "paths.encoder": encoder}
     arguments = [f"--{key}={value}" for key, value in {**paths, **QUICK, **settings}.items()]
-    return train(ROOT / "configs" / name, folder / "out", *arguments)
+    return train(CONFIGS / name, folder / "out", *arguments)
 
 
 def sizes(encoder):

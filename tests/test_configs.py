@@ -3,15 +3,16 @@
 import pytest
 import spacy
 from commandline import spacy_command
-from conftest import QUICKSTART, ROOT
+from conftest import CONFIGS, QUICKSTART
 from spacy.cli.init_config import fill_config
 from spacy.cli.train import train
 from spacy.tokens import DocBin
 from spacy.util import load_config
 
-CONFIGS = [*sorted((ROOT / "configs").glob("*.cfg")), QUICKSTART / "configs" / "config.cfg"]
-FEATURES = ROOT / "configs" / "features.cfg"
-LINEAR = ROOT / "configs" / "linear.cfg"
+from spacy_rootmind.cli.init_config import make_config
+from spacy_rootmind.cli.options import ConfigOptions
+
+SHIPPED = [*sorted(CONFIGS.glob("*.cfg")), QUICKSTART / "configs" / "config.cfg"]
 # Packages that the configs over transformers need as well.
 PACKAGES = {"transformer": "spacy_transformers", "curated": "spacy_curated_transformers"}
 
@@ -29,7 +30,7 @@ def settings_in(path):
     return [line for line in lines if line and not line.startswith("#")]
 
 
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_config_is_what_spacy_writes(path, tmp_path):
     """Word for word what `spacy init fill-config` writes, comments excepted."""
     if path.stem in PACKAGES:
@@ -41,23 +42,9 @@ def test_config_is_what_spacy_writes(path, tmp_path):
     assert not isinstance(rate, dict) or rate["total_steps"] == training["max_steps"]
 
 
-def test_config_with_features_trains_and_loads(corpus, tmp_path):
-    overrides = {
-        "paths.train": corpus,
-        "paths.dev": corpus,
-        "training.max_steps": 1,
-        "training.eval_frequency": 1,
-        "training.optimizer.learn_rate.total_steps": 1,
-    }
-    train(FEATURES, tmp_path / "out", overrides=overrides)
-    doc = spacy.load(tmp_path / "out" / "model-last")("The cat saw a dog.")
-    assert sum(token.head.i == token.i for token in doc) == 1
-    assert len(list(doc.sents)) == 1
-
-
 def test_linear_parser_of_its_config_trains_and_loads(corpus, tmp_path):
     overrides = {"paths.train": corpus, "paths.dev": corpus, "training.max_epochs": 2}
-    train(LINEAR, tmp_path / "out", overrides=overrides)
+    train(CONFIGS / "linear.cfg", tmp_path / "out", overrides=overrides)
     nlp = spacy.load(tmp_path / "out" / "model-last")
     assert nlp.meta["performance"]["dep_uas"] > 0.5
     doc = nlp("The cat saw a dog.")
@@ -66,6 +53,14 @@ def test_linear_parser_of_its_config_trains_and_loads(corpus, tmp_path):
 
 def test_spacy_debugs_the_parser_of_a_config_with_features(corpus, tmp_path):
     """It updates the parser alone, without the components that predict its features."""
+    config = make_config(ConfigOptions(pipeline="tagger,root_mst"))
+    config["components"]["root_mst"]["model"]["features"] = {
+        "@architectures": "spacy.MultiHashEmbed.v2",
+        **{"width": 8, "attrs": ["TAG"], "rows": [50], "include_static_vectors": False},
+    }
+    config.to_disk(tmp_path / "features.cfg")
     arguments = ["--paths.train", corpus, "--paths.dev", corpus]
-    printed = spacy_command("debug", "model", FEATURES, "root_mst", *arguments, cwd=tmp_path)
+    printed = spacy_command(
+        "debug", "model", tmp_path / "features.cfg", "root_mst", *arguments, cwd=tmp_path
+    )
     assert "model looks good" in printed

@@ -17,13 +17,15 @@ from xml.etree import ElementTree
 import pytest
 import spacy
 from commandline import run_module
-from conftest import ROOT
+from conftest import CONFIGS, ROOT
 from spacy.cli.train import train
 from spacy.tokens import Doc, DocBin
-from spacy.util import load_model_from_config, registry
+from spacy.util import registry
 from thinc.api import Config
 
 from spacy_rootmind.annotation.teacher_records import read_distributions
+from spacy_rootmind.cli.init_config import make_config
+from spacy_rootmind.cli.options import ConfigOptions
 from spacy_rootmind.pipeline import settings as component_settings
 from spacy_rootmind.pipeline.attributes import SETTERS, attributes_read
 from spacy_rootmind.pipeline.settings import default_settings
@@ -78,7 +80,7 @@ def test_trainings_write_to_folders_of_their_own():
 def test_package_is_installed_from_a_checkout_everywhere():
     """While it is on no index; see the release recipe in CONTRIBUTING.md."""
     suffixes = {".cfg", ".md", ".py", ".yml"}
-    folders = ("configs", "docs", "projects", "spacy_rootmind", "benchmarks")
+    folders = ("docs", "projects", "spacy_rootmind", "benchmarks")
     files = [path for folder in folders for path in (ROOT / folder).rglob("*")]
     for path in [*PAGES, *files]:
         if path.suffix in suffixes and path.is_file():
@@ -364,8 +366,9 @@ def test_readme_training_commands_run(ud_folder, tmp_path):
         name = f"en_ewt-ud-{part}.conllu"
         text = (ud_folder / "UD_English-EWT" / name).read_text(encoding="utf8")
         (tmp_path / name).write_text("\n\n".join(text.split("\n\n")[:60]) + "\n\n", "utf8")
-    (tmp_path / "configs").symlink_to(ROOT / "configs")
-    train = "spacy train configs/cpu.cfg"
+    (tmp_path / "spacy_rootmind").mkdir()
+    (tmp_path / "spacy_rootmind" / "configs").symlink_to(CONFIGS)
+    train = "spacy train spacy_rootmind/configs/cpu.cfg"
     [block] = [block for block in blocks("README.md", "bash") if train in block]
     few = "--training.max_steps 2 --training.eval_frequency 1"
     environment = {
@@ -393,7 +396,8 @@ def checkout(trained, quickstart_docs, tmp_path):
     (quickstart / "training").mkdir()
     trained.to_disk(quickstart / "training" / "model-best")
     (quickstart / "assets").symlink_to(ROOT / "projects" / "quickstart" / "assets")
-    (tmp_path / "configs").symlink_to(ROOT / "configs")
+    (tmp_path / "spacy_rootmind").mkdir()
+    (tmp_path / "spacy_rootmind" / "configs").symlink_to(CONFIGS)
     for part in ("train", "dev"):
         docs = [Doc.from_docs(quickstart_docs[:10])]
         DocBin(docs=docs).to_disk(quickstart / "corpus" / f"en_quick-ud-{part}.spacy")
@@ -472,17 +476,8 @@ def with_parents(block):
 
 def merged(name, block):
     """A shipped config with a block of a page, which changes some sections and adds others."""
-    config = Config().from_disk(ROOT / "configs" / name, interpolate=False)
+    config = Config().from_disk(CONFIGS / name, interpolate=False)
     return config.merge(Config().from_str(with_parents(block)))
-
-
-def test_features_page_shows_what_its_config_has():
-    """The block for a config that has a tagger and a morphologizer already."""
-    [shown, *_] = blocks("docs/features.md", "ini")
-    shipped = Config().from_disk(ROOT / "configs" / "features.cfg", interpolate=False)
-    assert merged("features.cfg", shown) == shipped
-    nlp = load_model_from_config(merged("pipeline.cfg", shown))
-    assert attributes_read(nlp.get_pipe("root_mst").model) == ["TAG", "POS", "MORPH"]
 
 
 @pytest.fixture
@@ -493,6 +488,26 @@ def features_corpus(quickstart_docs, tmp_path):
     corpus = str(tmp_path / "corpus.spacy")
     steps = {"training.max_steps": 1, "training.eval_frequency": 1}
     return {"paths.train": corpus, "paths.dev": corpus, **steps}
+
+
+def test_features_page_trains_together(features_corpus, tmp_path, monkeypatch):
+    """The config of the page's command, with its lines in the place of those that it names."""
+    monkeypatch.chdir(tmp_path)
+    [command, *_] = [
+        block for block in blocks("docs/features.md", "bash") if "init-config" in block
+    ]
+    run_commands(command, tmp_path)
+    [shown, *_] = blocks("docs/features.md", "ini")
+    features, annotating = shown.split("[training]\n")
+    text = Path("features.cfg").read_text("utf8")
+    for old, new in (("features = null", ""), ("annotating_components = []", annotating)):
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    Path("features.cfg").write_text(f"{text}\n\n{features}", "utf8")
+    train(Path("features.cfg"), Path("training"), overrides=features_corpus)
+    nlp = spacy.load("training/model-last")
+    assert attributes_read(nlp.get_pipe("root_mst").model) == ["TAG", "POS", "MORPH"]
+    assert nlp("The cat saw a dog.").has_annotation("DEP")
 
 
 def test_features_page_trains_in_two_steps(features_corpus, tmp_path, monkeypatch):
@@ -523,7 +538,7 @@ def test_config_blocks_resolve():
     model["tok2vec"]["width"] = nlp.get_pipe("tok2vec").model.get_dim("nO")
     parser = nlp.add_pipe("root_mst", config={"model": model})
     assert parser.model.get_ref("tok2vec").name == "tok2vec-listener"
-    shipped = Config().from_disk(ROOT / "configs" / "cpu.cfg", interpolate=False)
+    shipped = Config().from_disk(CONFIGS / "cpu.cfg", interpolate=False)
     shown = Config().from_str(
         calibrated.replace("[corpora.", "[corpora]\n\n[corpora."), interpolate=False
     )
@@ -531,7 +546,7 @@ def test_config_blocks_resolve():
     assert shown["corpora"]["calibrated_dev"] == shipped["corpora"]["calibrated_dev"]
     names = re.findall(r'@architectures = "(.*)"', half)
     assert [callable(registry.architectures.get(name)) for name in names] == [True, True]
-    shared = Config().from_disk(ROOT / "configs" / "pipeline.cfg", interpolate=False)
+    shared = make_config(ConfigOptions(pipeline="tagger,root_mst"))
     shown = Config().from_str("[nlp]\n\n" + blas)
     name = "after_pipeline_creation"
     assert shown["nlp"][name] == shared["nlp"][name]

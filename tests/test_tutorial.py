@@ -4,7 +4,7 @@ import re
 
 import pytest
 import spacy
-from conftest import ROOT
+from conftest import CONFIGS, ROOT
 from environments import make_installed
 from parsers import LISTENING, SMALL_MODEL, gold_examples, make_nlp
 from spacy.util import load_model_from_config
@@ -22,15 +22,16 @@ def test_tutorial_runs_as_printed(tmp_path):
     environment = make_installed(tmp_path)
     folder = tmp_path / "checkout"
     folder.mkdir()
-    for name in ("projects", "configs"):
-        (folder / name).symlink_to(ROOT / name)
+    (folder / "projects").symlink_to(ROOT / "projects")
+    (folder / "spacy_rootmind").mkdir()
+    (folder / "spacy_rootmind" / "configs").symlink_to(CONFIGS)
     _, *steps = BLOCK.findall(TUTORIAL)  # test_quickstart.py runs the first
     for language, code in steps:
         command = ["python", "-c", code] if language == "python" else ["bash", "-ec", code]
         environment.run(*command, cwd=folder)
     assert (folder / "tutorial" / "scores.json").is_file()
     # A model of the README's, for example, stays as it is.
-    assert {path.name for path in folder.iterdir()} == {"configs", "projects", "tutorial"}
+    assert {path.name for path in folder.iterdir()} == {"projects", "spacy_rootmind", "tutorial"}
 
 
 def ini_blocks():
@@ -44,7 +45,7 @@ def test_migration_page_shows_a_config_that_works():
     shared.add_pipe("tok2vec")
     shared.add_pipe("tagger")
     tok2vec, tagger = (shared.config["components"][name] for name in ("tok2vec", "tagger"))
-    own = Config().from_disk(ROOT / "configs" / "cpu.cfg").interpolate()
+    own = Config().from_disk(CONFIGS / "cpu.cfg").interpolate()
     tok2vec["model"] = own["components"]["root_mst"]["model"]["tok2vec"]
     shown = block.replace("[nlp]", '[nlp]\nlang = "en"')
     shown = shown.replace("[components.", "[components]\n\n[components.", 1)

@@ -18,6 +18,8 @@ from spacy.training import Corpus
 from spacy.util import fix_random_seed, load_config, load_model_from_config, walk_dict
 from ud_treebanks import write_treebank
 
+from spacy_rootmind.cli.init_config import make_config
+from spacy_rootmind.cli.options import ConfigOptions
 from spacy_rootmind.pipeline.calibration_corpus import make_calibration_corpus
 from spacy_rootmind.pipeline.callbacks import make_fit_tokenizer
 from spacy_rootmind.pipeline.vectors import HalfPrecisionVectors
@@ -198,9 +200,13 @@ def test_paths_of_the_machine_are_refused(trained, corpus, tmp_path):
 
 def test_student_is_the_shipped_pipeline_with_a_teacher_and_vectors():
     """Settings left out are filled in; dropout is lower, as the teacher's text is long."""
+    script = srsly.read_yaml(PROJECT / "project.yml")["commands"]
+    [command] = [line for each in script for line in each["script"] if "init-config" in line]
+    [components] = re.findall(r"--pipeline (\S+)", command)
+    written = make_config(ConfigOptions(pipeline=components, ud=True, fit_tokenizer=True))
     student, shipped = (
-        load_model_from_config(load_config(path, interpolate=False), auto_fill=True).config
-        for path in (PROJECT / "student.cfg", ROOT / "configs" / "pipeline.cfg")
+        load_model_from_config(config, auto_fill=True).config
+        for config in (load_config(PROJECT / "student.cfg", interpolate=False), written)
     )
     differ = {
         "components.root_mst.model.boundary_qrnn_width": (32, 0),

@@ -130,7 +130,7 @@ class Pace:
 def system_config(system: str, lang: str, *, guidelines: bool = False) -> Config:
     """Make a system's config, without paths, seed and steps.
 
-    That of root_mst is configs/cpu.cfg for the language, with the guidelines of Universal
+    That of root_mst is cpu.cfg for the language, with the guidelines of Universal
     Dependencies if `guidelines` is set; that of spaCy's parser is what `spacy init config
     --pipeline parser --optimize efficiency` writes. Both use NumPy's BLAS.
     """

@@ -32,16 +32,18 @@ REPAIR = "ud_tag_repair"
 EXPANDER = "mwt_expander"
 # Components with the vectors that others listen to; they are added where one listens.
 SHARED = ("tok2vec", "transformer")
-# Parts of configs. A kind of encoder has one of its name.
-FRAGMENTS = Path(__file__).with_name("fragments")
+# Training configs of the parser alone; one for each kind of encoder, and one for none.
+CONFIGS = Path(__file__).parents[1] / "configs"
 # `curated.cfg` there has the sizes of this encoder.
 CURATED_ENCODER = "bert-base-cased"
 # The packages of each kind of encoder.
 PACKAGES = {"transformer": "spacy-transformers", "curated": "spacy-curated-transformers"}
 # The tags of whitespace in spaCy's pipelines, by the tagger's name.
 OF_WHITESPACE = {"tagger": {"TAG": "_SP"}, "morphologizer": {"POS": "SPACE", "MORPH": "_"}}
-
-
+# Trees keep the guidelines of Universal Dependencies, by the tags that the pipeline predicts.
+GUIDELINES = {"@misc": "spacy_rootmind.ud_guidelines.v1", "fixed_tags": False}
+# The tokenizer is fitted to the training corpus.
+FIT_TOKENIZER = {"@callbacks": "spacy_rootmind.fit_tokenizer.v1", "path": "${paths.train}"}
 LISTENER = {
     "@architectures": "spacy.Tok2VecListener.v1",
     "width": "${components.tok2vec.model.encode.width}",
@@ -56,7 +58,7 @@ def init_config(output: Path, options: ConfigOptions, *, force: bool = False) ->
     options.
     """
     if str(output) == "-":
-        print(format_config("config.cfg", options))
+        print(make_config(options).to_str())
         return
     try:
         exists = output.exists()
@@ -64,7 +66,7 @@ def init_config(output: Path, options: ConfigOptions, *, force: bool = False) ->
         raise CommandError(f"Cannot write {output}: {error.strerror}") from error
     if exists and not force:
         raise CommandError(f"{output} exists: use --force to overwrite it")
-    text = format_config(output.name, options)
+    text = make_config(options).to_str()
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(text + "\n", encoding="utf8")
@@ -116,31 +118,57 @@ def make_config(options: ConfigOptions) -> Config:
     with spacys_errors(f"Cannot make a config for --pipeline {','.join(names)}"):
         # With the score weights of all components, and token vectors of its own for root_mst.
         config = init_spacy_config(lang=options.lang, pipeline=names)
+    shipped = shipped_config(options.encoder)
+    if names != [PARSER]:
+        fit_to_others(shipped, options.encoder)
+    merge(config, shipped)
+    config["training"]["score_weights"] = settled(config["training"]["score_weights"])
     for section in config["components"].values():
         if "neg_prefix" in section:
             # With spaCy's "!", training fails if "!" is itself a tag, as in Irish and Vietnamese.
             section["neg_prefix"] = ""
     if EXPANDER in names and "tok2vec" in config["components"]:
         config["components"][EXPANDER]["model"]["tok2vec"] = dict(LISTENER)
-    grad_factor = config["components"][PARSER]["model"]["grad_factor"]
-    for part in parts_of(options):
-        merge(config, deepcopy(part))
     if options.encoder is not None:
         config["paths"]["encoder"] = options.transformer or options.curated
         listen_to_transformer(config)
-        if names != [PARSER]:
-            config["components"][PARSER]["model"]["grad_factor"] = grad_factor
     else:
         tok2vec = share_tok2vec(config)
         if options.vectors is not None:
             config["paths"]["vectors"] = options.vectors
             config["nlp"]["vectors"] = vectors_section(options.vectors, config["nlp"]["vectors"])
             tok2vec["embed"]["include_static_vectors"] = True
+    if options.ud:
+        config["components"][PARSER]["guidelines"] = dict(GUIDELINES)
+    if options.fit_tokenizer:
+        config["initialize"]["before_init"] = dict(FIT_TOKENIZER)
     annotate_sentences(config, nlp)
-    config["training"]["score_weights"] = settled(config["training"]["score_weights"])
     if RULER in names and RULER not in options.names:
         tag_whitespace(config)
     return config
+
+
+def shipped_config(encoder: str | None) -> Config:
+    """Read a config that ships, without what depends on the language and the other components."""
+    config = Config().from_disk(CONFIGS / f"{encoder or 'cpu'}.cfg", interpolate=False)
+    for name in ("lang", "pipeline", "tokenizer"):
+        del config["nlp"][name]
+    del config["training"]["score_weights"]
+    return config
+
+
+def fit_to_others(config: Config, encoder: str | None) -> None:
+    """Change a config of the parser alone into that of one among other components, in place."""
+    parser = config["components"][PARSER]
+    # It shares its token vectors, and leaves them some gradient.
+    del parser["model"]["grad_factor"]
+    if encoder is None:
+        del parser["model"]["tok2vec"]
+        # The shared tok2vec and the other components are slower than the parser.
+        parser["model"].update(qrnn_width=288, arc_width=192, label_width=96)
+        # Its own layers learn faster than the token vectors that it shares.
+        parser["learn_rate_factor"] = 2.0
+        config["nlp"]["after_pipeline_creation"] = {"@callbacks": "spacy_rootmind.fast_cpu.v1"}
 
 
 def annotate_sentences(config: Config, nlp: Language) -> None:
@@ -302,37 +330,3 @@ def training_command(config: str, options: ConfigOptions) -> str:
         f"python -m spacy train {config}{gpu} --output training "
         "--paths.train train.spacy --paths.dev dev.spacy"
     )
-
-
-def header(config: str, options: ConfigOptions) -> list[str]:
-    """Return the comment at the top of a config, given its path."""
-    lines = [
-        f"Train a pipeline with {PARSER}:",
-        f"  {training_command(config, options)}",
-        "Convert CoNLL-U with: python -m spacy convert FILE.conllu . -c conllu -n 10",
-    ]
-    if options.encoder is not None:
-        lines += [
-            f"This needs {PACKAGES[options.encoder]}, and a GPU needs CuPy. Without --gpu-id,",
-            "training uses the CPU and is slow.",
-        ]
-    return lines
-
-
-# --- parts ---------------------------------------------------------------------------------------
-
-
-def parts_of(options: ConfigOptions) -> list[Config]:
-    """List the parts that are added to every config of this kind."""
-    is_alone = [name for name in options.names if name not in SHARED] == [PARSER]
-    names = ["calibrated"]
-    names += ["cpu"] if options.encoder is None else ["encoder", options.encoder]
-    names += ["with_others"] if options.encoder is None and not is_alone else []
-    names += [name for name in ("ud", "fit_tokenizer") if getattr(options, name)]
-    return [Config().from_disk(FRAGMENTS / f"{name}.cfg", interpolate=False) for name in names]
-
-
-def format_config(name: str, options: ConfigOptions) -> str:
-    """Make a config, with a comment at its top; `name` is that of its file."""
-    lines = [f"# {line}" for line in header(name, options)]
-    return "\n".join([*lines, "", make_config(options).to_str()])

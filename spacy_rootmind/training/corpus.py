@@ -160,7 +160,7 @@ def make_distillation_corpus(
     if teachers is None:
         raise ValueError(
             f"expected the Docs of teachers, received none: set `teachers` in the corpus's section "
-            f"(--paths.taught with configs/distillation.cfg); {HINT}"
+            f"(--paths.taught with distillation.cfg); {HINT}"
         )
     path = Path(teachers)
     files = sorted(path.rglob("*.spacy")) if path.is_dir() else [path]

@@ -7,7 +7,7 @@ from pathlib import Path
 import commandline
 import pytest
 import spacy
-from conftest import ROOT
+from conftest import CONFIGS
 from parsers import SMALL_MODEL
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
@@ -15,7 +15,7 @@ from spacy.training import Example
 from spacy_rootmind.cli.check import Findings, add_lost_heads, check, debug, lost_heads
 from spacy_rootmind.cli.errors import CommandError
 
-CONFIG = ROOT / "configs" / "cpu.cfg"
+CONFIG = CONFIGS / "cpu.cfg"
 # Two words of CoNLL-U, with a place for the root's label.
 SENTENCE = "1\ta\t_\t_\t_\t_\t0\t{}\t_\t_\n2\tb\t_\t_\t_\t_\t1\tx\t_\t_\n\n"
 

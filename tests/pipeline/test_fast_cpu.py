@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 import spacy
-from conftest import ROOT
 from parsers import LISTENER, LISTENING, SMALL_MODEL
 from spacy.training import Example
-from spacy.util import fix_random_seed, load_config, load_model_from_config
+from spacy.util import fix_random_seed, load_model_from_config
 from thinc.api import Config, MPSOps, NumpyOps
 
+from spacy_rootmind.cli.init_config import make_config
+from spacy_rootmind.cli.options import ConfigOptions
 from spacy_rootmind.compat import forward_of
 from spacy_rootmind.network.type_cache import TypeCache
 from spacy_rootmind.pipeline.callbacks import make_fast_cpu
@@ -173,8 +174,9 @@ def test_all_components_keep_numpy_where_listeners_are_replaced(quickstart_docs,
     assert libraries_after_replacing(other, "tagger", "root_mst") == [{False}] * 2
 
 
-def test_shipped_pipeline_uses_numpy():
-    nlp = load_model_from_config(load_config(ROOT / "configs" / "pipeline.cfg"), auto_fill=False)
+def test_pipeline_of_init_config_uses_numpy():
+    components = "tagger,morphologizer,trainable_lemmatizer,root_mst"
+    nlp = load_model_from_config(make_config(ConfigOptions(pipeline=components, ud=True)))
     # These have no network.
     assert set(libraries(nlp)) == set(nlp.pipe_names) - {"attribute_ruler", "ud_tag_repair"}
     assert all(found == {False} for found in libraries(nlp).values())

@@ -5,7 +5,7 @@ from itertools import chain, islice
 
 import pytest
 import spacy
-from conftest import ROOT
+from conftest import CONFIGS
 from parsers import gold_examples, make_nlp, train
 from spacy.tokens import Doc, DocBin
 from spacy.training import Corpus
@@ -105,7 +105,7 @@ def test_components_get_the_labels_of_all_gold_docs(folders, quickstart_docs, tm
         "paths.dev": str(tmp_path / "train.spacy"),
         "paths.taught": str(folders / "taught"),
     }
-    config = load_config(ROOT / "configs" / "distillation.cfg", overrides=overrides)
+    config = load_config(CONFIGS / "distillation.cfg", overrides=overrides)
     # tok2vec never has any labels.
     config["nlp"]["pipeline"] = ["tok2vec", "tagger", "root_mst"]
     config["components"].update({name: {"factory": name} for name in ("tok2vec", "tagger")})

@@ -36,7 +36,7 @@ def test_page_shows_a_parser_that_listens_and_learns(encoder, gold):
     shown = Config().from_str(shown.replace("[components.", "[components]\n\n[components.", 1))
     nlp, examples = initialized(make_config(PACKAGE, encoder, shown["components"]), gold[:4])
     before = weights_of(encoder_of(nlp))
-    # The rate of configs/transformer.cfg.
+    # The rate of spacy_rootmind/configs/transformer.cfg.
     optimizer = Adam(5e-5)
     losses = losses_of(nlp, examples, optimizer, steps=6)
     assert losses[-1] < losses[0]

@@ -8,7 +8,7 @@ from pathlib import Path
 import check
 import pretrained
 import pytest
-from conftest import ROOT
+from conftest import CONFIGS
 from pretrained import KINDS, SetupError, check_gpu, choose, settings_of
 from spacy.util import load_config
 
@@ -84,7 +84,7 @@ def test_missing_gpu_raises(check_command, monkeypatch):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_encoder_suits_the_treebanks_language(name):
-    shipped = load_config(ROOT / "configs" / f"{name}.cfg")
+    shipped = load_config(CONFIGS / f"{name}.cfg")
     assert choose(name, "auto", "en_ewt")[0] == shipped["paths"]["encoder"]
     found, reason = choose(name, "auto", "kk_ktb")
     assert found == KINDS[name].multilingual
@@ -99,7 +99,7 @@ def test_encoder_suits_the_treebanks_language(name):
 def test_sizes_are_the_encoders(bert):
     assert settings_of("transformer", bert) == {}
     settings = settings_of("curated", bert)
-    model = load_config(ROOT / "configs" / "curated.cfg")["components"]["transformer"]["model"]
+    model = load_config(CONFIGS / "curated.cfg")["components"]["transformer"]["model"]
     own = json.loads((Path(bert) / "config.json").read_text("utf8"))
     assert settings[f"{SIZES}.hidden_width"] == own["hidden_size"] == 32
     assert settings[f"{SIZES}.vocab_size"] == own["vocab_size"] == 300

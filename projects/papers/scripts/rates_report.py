@@ -216,7 +216,7 @@ def write_report(root: Path, records: Records, epochs: int, training: str) -> No
     table, published = read_published()
     report = Report(root / "results", "malformed_rates", "Measured for Please Mind the Root")
     report.text(
-        "The network of `configs/cpu.cfg`, which scores the head of each word by itself "
+        "The network of `cpu.cfg`, which scores the head of each word by itself "
         f"(`head_selection`); {training}. Inputs: `words`, the words alone; `predicted`, also the "
         "tags, parts of speech and features that a tagger and a morphologizer predict, trained "
         "with the parser; `gold`, those of the treebank. No pretrained vectors. Rates of trees "

@@ -19,7 +19,7 @@ from thinc.api import Config
 from wasabi import msg
 
 from spacy_rootmind.cli.errors import CommandError
-from spacy_rootmind.cli.init_config import ConfigOptions, format_config
+from spacy_rootmind.cli.init_config import ConfigOptions, make_config
 
 PARSER = "root_mst"
 # Trained where training has multiword tokens.
@@ -222,8 +222,7 @@ def main() -> None:
             about["lang"], ",".join(names), ud=True, fit_tokenizer=fits, **kinds
         )
         sizes = {} if encoder is None else settings_of(args.encoder, encoder)
-        text = format_config(CONFIG, options)
-        config = Config().from_str(text, interpolate=False)
+        config = make_config(options)
         settings = overrides_of(config, args.corpus, args.steps, args.overrides, sizes)
     except (ValueError, CommandError) as error:
         sys.exit(str(error))
@@ -232,7 +231,7 @@ def main() -> None:
         msg.warn(remark)
     args.output.mkdir(parents=True, exist_ok=True)
     path = args.output / CONFIG
-    path.write_text(f"{text}\n", encoding="utf8")
+    config.to_disk(path, interpolate=False)
     for seed in seeds:
         folder = seed_folder(args.output, seed)
         try:
