@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from pathlib import Path
@@ -49,28 +49,22 @@ N_LABELS = 60
 N_PLACES = 5
 # Share of gold heads lost to tokenization above which there is a warning.
 MANY_LOST = 0.05
-# Invalid heads, next to ROOT, words and MISSING.
-OUTSIDE, SPACE = -2, -3
+# An invalid head, next to ROOT, words and MISSING.
+OUTSIDE = -2
 
 ERROR, WARNING = "error", "warning"
 # Severity and description of each kind of problem.
 KINDS = {
     "unreadable": (ERROR, "records that cannot be read"),
-    "nothing": (ERROR, "treebanks without words"),
     "no_heads": (ERROR, "treebanks without heads"),
     "head_outside": (ERROR, "heads that are no word of their sentence"),
     "cycle": (ERROR, "sentences with heads in a cycle"),
     "several_roots": (ERROR, "sentences with several roots"),
-    "no_root": (ERROR, "sentences without a root"),
     "root_label_inside": (ERROR, "arcs between words with the root's label"),
     "root_with_other_label": (
         WARNING,
         "roots, or tokens that are their own head, without the root's label; training treats their "
         "heads as missing",
-    ),
-    "head_is_space": (
-        WARNING,
-        "words whose head is a whitespace token; training treats their heads as missing",
     ),
     "long_sentence": (WARNING, "sentences longer than the maximum, which will be split"),
     "rare_label": (WARNING, "labels that occur only once"),
@@ -82,8 +76,9 @@ KINDS = {
     ),
     "lost_heads": (
         WARNING,
-        "gold heads that are lost, because the tokenizer merges what the treebank splits, as in "
-        "multiword tokens; consider gold_preproc, or `spacy convert --merge-subtokens`",
+        "Docs with gold heads that are lost, because the tokenizer merges what the treebank "
+        "splits, as in multiword tokens; consider gold_preproc, or `spacy convert "
+        "--merge-subtokens`",
     ),
 }
 
@@ -92,9 +87,9 @@ KINDS = {
 class GoldSentence:
     """The words of a sentence, without whitespace tokens, and their heads, which may be no tree.
 
-    Heads are ROOT, or 1 to n for a word; MISSING without a head, SPACE for a whitespace token,
-    OUTSIDE for anything else. A missing label is empty. The place of a word in messages is `source`
-    and its number, of a line or token.
+    Heads are ROOT, or 1 to n for a word; MISSING for none or a whitespace token, and OUTSIDE for
+    anything else. A missing label is empty. In messages, a word is at `source` and its number, of a
+    line or token.
     """
 
     heads: NDArray[np.int64]
@@ -103,7 +98,7 @@ class GoldSentence:
     numbers: list[int]
 
     def place(self, word: int) -> str:
-        """Return the place of a word, counted from 0, for messages."""
+        """Return where a word is, counted from 0, for messages."""
         return f"{self.source}{self.numbers[word]}"
 
 
@@ -165,7 +160,7 @@ def gold_doc(name: str, doc: Doc) -> GoldDoc:
     starts, words, (heads, _) = sentence_starts(doc), words_of(doc), annotated_heads(doc)
     sentence = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     stops = np.searchsorted(words, starts)
-    number = np.full(len(doc), SPACE)
+    number = np.full(len(doc), MISSING)
     number[words] = np.arange(1, len(words) + 1) - stops[sentence[words]]
     local = np.where(sentence[heads] == sentence, number[heads], OUTSIDE)
     local[heads == np.arange(len(doc))] = ROOT
@@ -186,19 +181,11 @@ def gold_doc(name: str, doc: Doc) -> GoldDoc:
 
 
 @dataclass
-class Problem:
-    """How often a kind of problem occurs, and its first few places."""
-
-    count: int = 0
-    places: list[str] = field(default_factory=list)
-
-
-@dataclass
 class Findings:
     """Counts and problems of a treebank, whose words are tokens other than whitespace.
 
     The root's label is that which training chooses, `n_docs` counts Docs that have words, `n_trees`
-    sentences with one root in which each word has a head.
+    sentences with one root in which each word has a head. `problems` are the places of each kind.
     """
 
     name: str
@@ -209,16 +196,12 @@ class Findings:
     n_without_head: int = 0
     n_trees: int = 0
     n_non_projective: int = 0
-    longest: tuple[int, str] = (0, "")
     labels: Counter[str] = field(default_factory=Counter)
-    problems: dict[str, Problem] = field(default_factory=dict)
+    problems: dict[str, list[str]] = field(default_factory=dict)
 
-    def add(self, kind: str, place: str, count: int = 1) -> None:
-        """Count a problem, and keep its place."""
-        problem = self.problems.setdefault(kind, Problem())
-        problem.count += count
-        if len(problem.places) < N_PLACES:
-            problem.places.append(place)
+    def add(self, kind: str, place: str) -> None:
+        """Keep the place of a problem."""
+        self.problems.setdefault(kind, []).append(place)
 
     @property
     def has_errors(self) -> bool:
@@ -227,13 +210,12 @@ class Findings:
 
     def add_sentence(self, sentence: GoldSentence, max_length: int | None) -> None:
         """Check a sentence."""
-        n_words, start = len(sentence.heads), sentence.place(0)
+        n_words = len(sentence.heads)
         self.n_sentences += 1
         self.n_words += n_words
-        self.longest = max(self.longest, (n_words, start), key=lambda one: one[0])
         self.labels.update(filter(None, sentence.labels))
         if max_length is not None and n_words > max_length:
-            self.add("long_sentence", f"{start}: {n_words} words")
+            self.add("long_sentence", f"{sentence.place(0)}: {n_words} words")
         self._check_labels(sentence)
         self._check_heads(sentence)
 
@@ -249,8 +231,8 @@ class Findings:
 
     def _check_heads(self, sentence: GoldSentence) -> None:
         heads, place = sentence.heads, sentence.place
-        for i in np.flatnonzero(heads < MISSING).tolist():
-            self.add("head_is_space" if heads[i] == SPACE else "head_outside", place(i))
+        for i in np.flatnonzero(heads == OUTSIDE).tolist():
+            self.add("head_outside", place(i))
         self.n_without_head += int((heads == MISSING).sum())
         with_root = np.concatenate(([MISSING], heads))
         roots, cycles = np.flatnonzero(heads == ROOT).tolist(), on_cycles(with_root)
@@ -258,8 +240,6 @@ class Findings:
             self.add("cycle", place(cycles[0] - 1))
         if len(roots) > 1:
             self.add("several_roots", place(roots[1]))
-        if not roots and (heads > ROOT).all():
-            self.add("no_root", place(0))
         if len(roots) == 1 and not cycles and (heads >= ROOT).all():
             self.n_trees += 1
             self.n_non_projective += not is_projective(with_root)
@@ -273,24 +253,21 @@ def check_treebank(
 ) -> Findings:
     """Check a treebank; the root's label is by default the one that training would choose."""
     docs = list(docs)
-    sentences = [each for doc in docs if not isinstance(doc, Failure) for each in doc]
+    failures = [doc for doc in docs if isinstance(doc, Failure)]
+    read = [doc for doc in docs if not isinstance(doc, Failure)]
+    sentences = [sentence for doc in read for sentence in doc]
     roots = Counter(
         label
         for sentence in sentences
         for head, label in zip(sentence.heads.tolist(), sentence.labels, strict=True)
         if head == ROOT and label
     )
-    findings = Findings(name, root_label or choose_root_label(roots))
-    for doc in docs:
-        if isinstance(doc, Failure):
-            findings.add("unreadable", str(doc))
-        else:
-            findings.n_docs += bool(doc)
+    findings = Findings(name, root_label or choose_root_label(roots), sum(map(bool, read)))
+    for failure in failures:
+        findings.add("unreadable", str(failure))
     for sentence in sentences:
         findings.add_sentence(sentence, max_sentence_length)
-    if not findings.n_words:
-        findings.add("nothing", name)
-    elif findings.n_without_head == findings.n_words:
+    if findings.n_without_head == findings.n_words:
         findings.add("no_heads", name)
     return findings
 
@@ -309,7 +286,7 @@ def compare(found: Sequence[Findings], *, boundaries: bool | None = None) -> Non
             other.add("new_label", f"{label}: {other.labels[label]}")
     learns = training.name.endswith(".spacy") if boundaries is None else boundaries
     if learns and training.n_docs == training.n_sentences > 1:
-        training.add("single_sentences", training.name, training.n_docs)
+        training.add("single_sentences", training.name)
 
 
 # --- the command `check` -------------------------------------------------------------------------
@@ -334,13 +311,14 @@ def treebank_paths(paths: Iterable[Path]) -> list[Path]:
     for path in paths:
         if not os.path.exists(path):
             raise CommandError(f"File not found: {path}")
-        inside = [file for suffix in SUFFIXES for file in walk_directory(path, suffix)]
-        files += inside if path.is_dir() else [path]
-        if not inside or not all(file.suffix in SUFFIXES for file in files):
+        found = [file for suffix in SUFFIXES for file in walk_directory(path, suffix)]
+        found = [file for file in found if file.suffix in SUFFIXES]
+        if not found:
             raise CommandError(
                 f"{path} is not a treebank",
                 f"Expected {' or '.join(SUFFIXES)}, or a folder of them.",
             )
+        files += found if path.is_dir() else [path]
     return files
 
 
@@ -357,19 +335,18 @@ def debug(config_path: Path, overrides: dict[str, Any], *, limit: int, as_json: 
         nlp = load_model_from_config(config)
         interpolated = nlp.config.interpolate()
         training = registry.resolve(interpolated["training"], schema=ConfigSchemaTraining)
-        readers = _make_readers(interpolated, training)
-    names = [name for name in nlp.pipe_names if nlp.get_pipe_meta(name).factory == "root_mst"]
-    if not names:
-        raise CommandError(
-            f"The pipeline of {config_path} has no component root_mst",
-            f"Found: {', '.join(nlp.pipe_names) or 'no components'}.",
-        )
+        names = [name for name in nlp.pipe_names if nlp.get_pipe_meta(name).factory == "root_mst"]
+        if not names:
+            raise CommandError(
+                f"The pipeline of {config_path} has no component root_mst",
+                f"Found: {', '.join(nlp.pipe_names) or 'no components'}.",
+            )
+        corpora = _read_corpora(interpolated, training, nlp, limit)
     settings = [interpolated["components"][name] for name in names]
+    longest = min(one["max_sentence_length"] for one in settings)
     found: list[Findings] = []
-    for name, reader in zip(("train", "dev"), readers, strict=True):
-        examples = _read_examples(name, reader, nlp, limit)
+    for name, examples in zip(("train", "dev"), corpora, strict=True):
         gold = (gold_doc(f"{name}, example {i}", eg.reference) for i, eg in enumerate(examples, 1))
-        longest = min(one["max_sentence_length"] for one in settings)
         # The root's label is learnt from the training corpus, also where dev has other labels.
         root_label = found[0].root_label if found else None
         found.append(check_treebank(name, gold, longest, root_label))
@@ -378,25 +355,19 @@ def debug(config_path: Path, overrides: dict[str, Any], *, limit: int, as_json: 
     return report(found, as_json=as_json)
 
 
-def _make_readers(config: dict[str, Any], training: dict[str, Any]) -> list[Any]:
+def _read_corpora(
+    config: dict[str, Any], training: dict[str, Any], nlp: Language, limit: int
+) -> list[list[Example]]:
+    """Read the corpora of a config, or their first examples; 0 for all."""
     names = [training["train_corpus"], training["dev_corpus"]]
     try:
-        return list(resolve_dot_names(config, names))
+        readers = resolve_dot_names(config, names)
+        return [list(islice(reader(nlp), limit or None)) for reader in readers]
     except ConfigValidationError:
         raise
     except Exception as error:
-        raise CommandError(f"Cannot make the corpora {' and '.join(names)}", str(error)) from error
-
-
-def _read_examples(
-    name: str, reader: Callable[[Language], Iterable[Example]], nlp: Language, limit: int
-) -> list[Example]:
-    """Read a corpus, or its first examples; 0 for all."""
-    try:
-        return list(islice(reader(nlp), limit or None))
-    except Exception as error:
         raise CommandError(
-            f"Cannot read the corpus for {name}", f"{type(error).__name__}: {error}"
+            f"Cannot read the corpora {' and '.join(names)}", f"{type(error).__name__}: {error}"
         ) from error
 
 
@@ -406,7 +377,7 @@ def add_lost_heads(findings: Findings, examples: Iterable[Example]) -> None:
     if sum(lost) > MANY_LOST * (findings.n_words - findings.n_without_head):
         for i, n_lost in enumerate(lost, start=1):
             if n_lost:
-                findings.add("lost_heads", f"{findings.name}, example {i}: {n_lost}", n_lost)
+                findings.add("lost_heads", f"{findings.name}, example {i}: {n_lost}")
 
 
 def lost_heads(example: Example, root_label: str) -> int:
@@ -437,20 +408,22 @@ def report(found: Sequence[Findings], *, as_json: bool) -> int:
     return int(any(findings.has_errors for findings in found))
 
 
-def _listed(findings: Findings) -> list[dict[str, object]]:
-    return [
-        {"kind": kind, "severity": KINDS[kind][0], "meaning": KINDS[kind][1], **vars(problem)}
-        for kind, problem in findings.problems.items()
+def _listed(findings: Findings) -> list[dict[str, Any]]:
+    """List problems, errors first, with the first few places of each."""
+    names = ("kind", "severity", "meaning", "count", "places")
+    problems = [
+        dict(zip(names, (kind, *KINDS[kind], len(places), places[:N_PLACES]), strict=True))
+        for kind, places in findings.problems.items()
     ]
+    return sorted(problems, key=lambda problem: problem["severity"])
 
 
 def _show(printer: Printer, findings: Findings) -> None:
-    """Print findings as text."""
+    """Print findings as text; without colours, problems with their severity."""
     printer.divider(findings.name)
     rows = [
         ("Docs", _count(findings.n_docs)),
         ("Sentences", _count(findings.n_sentences)),
-        ("  longest", "{} words: {}".format(*findings.longest)),
         ("Words", _count(findings.n_words)),
         ("  without a head", _count(findings.n_without_head, findings.n_words)),
         ("Complete trees", _count(findings.n_trees)),
@@ -462,8 +435,16 @@ def _show(printer: Printer, findings: Findings) -> None:
     if len(labels) > N_LABELS:
         shown.append(f"and {len(labels) - N_LABELS} others")
     printer.text(f"Labels: {', '.join(shown) or 'none'}")
-    for kind in sorted(findings.problems, key=lambda kind: KINDS[kind][0]):
-        _show_problem(printer, kind, findings.problems[kind])
+    for problem in _listed(findings):
+        title = f"{problem['meaning'][0].upper()}{problem['meaning'][1:]}: {problem['count']:,}"
+        if not printer.pretty:
+            title = f"{problem['severity'].capitalize()}: {title}"
+        printer.fail(title) if problem["severity"] == ERROR else printer.warn(title)
+        for place in problem["places"]:
+            # Not wrapped, so that terminals recognize it as a link.
+            print(f"  {place}")
+        if problem["count"] > N_PLACES:
+            print("  ...")
     if not findings.problems:
         printer.good("No problems found")
 
@@ -472,17 +453,3 @@ def _count(number: int, total: int | None = None) -> str:
     """Format a number and its share of the total; empty for 0."""
     share = f" ({100 * number / total:.1f} %)" if total else ""
     return f"{number:,}{share}" if number else ""
-
-
-def _show_problem(printer: Printer, kind: str, problem: Problem) -> None:
-    """Print a problem and its places; without colours, with its severity."""
-    severity, meaning = KINDS[kind]
-    title = f"{meaning[0].upper()}{meaning[1:]}: {problem.count:,}"
-    if not printer.pretty:
-        title = f"{severity.capitalize()}: {title}"
-    printer.fail(title) if severity == ERROR else printer.warn(title)
-    # Not wrapped, so that terminals recognize it as a link.
-    for place in problem.places:
-        print(f"  {place}")
-    if problem.count > len(problem.places):
-        print("  ...")

@@ -134,13 +134,11 @@ def test_settings_of_the_parser_decide_what_is_reported(
 def test_corpora_that_cannot_be_read(paths, tmp_path):
     (tmp_path / "broken.spacy").write_bytes(b"x")
     paths["paths.dev"] = str(tmp_path / "broken.spacy")
-    with pytest.raises(CommandError, match="Cannot read the corpus for dev"):
-        debug(CONFIG, paths, limit=0, as_json=True)
-    del paths["paths.dev"]
-    expected = r"make the corpora corpora\.train and corpora"
-    with pytest.raises(CommandError, match=expected) as caught:
-        debug(CONFIG, paths, limit=0, as_json=True)
-    assert "path can't be None" in caught.value.text
+    for reason in ("Error loading DocBin data", "path can't be None"):
+        with pytest.raises(CommandError, match=r"corpora corpora\.train and corpora") as caught:
+            debug(CONFIG, paths, limit=0, as_json=True)
+        assert reason in caught.value.text
+        paths.pop("paths.dev", None)
 
 
 @pytest.mark.parametrize(
@@ -159,8 +157,8 @@ def test_heads_are_lost_where_tokens_differ(words, spaces, n_lost):
     assert lost_heads(Example(Doc(vocab, words, spaces), gold), "ROOT") == n_lost
 
 
-@pytest.mark.parametrize(("n_others", "count"), [(2, 3), (60, None)])
-def test_many_lost_heads_are_warned_of(n_others, count, quickstart_docs):
+@pytest.mark.parametrize(("n_others", "is_many"), [(2, True), (60, False)])
+def test_many_lost_heads_are_warned_of(n_others, is_many, quickstart_docs):
     """Three of four heads, or hardly any."""
     vocab = spacy.blank("xx").vocab
     gold = Doc(vocab, words=list("abcd"), spaces=[0] * 4, heads=[0] * 4, deps=["ROOT", *"xyz"])
@@ -168,5 +166,4 @@ def test_many_lost_heads_are_warned_of(n_others, count, quickstart_docs):
     examples += [Example(doc.copy(), doc) for doc in quickstart_docs[:n_others]]
     findings = Findings("train", "ROOT", n_words=sum(len(eg.reference) for eg in examples))
     add_lost_heads(findings, examples)
-    found = {kind: (each.count, each.places) for kind, each in findings.problems.items()}
-    assert found == ({"lost_heads": (count, ["train, example 1: 3"])} if count else {})
+    assert findings.problems == ({"lost_heads": ["train, example 1: 3"]} if is_many else {})
