@@ -30,7 +30,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 ROOT = Path(__file__).parent.parent
 QUICKSTART = ROOT / "projects" / "quickstart"
 PIPELINE = ROOT / "pipelines" / "en_rootmind_web_sm"
-# Of the package that is tested, which may be installed elsewhere.
+# The package under test may be installed elsewhere.
 CONFIGS = Path(find_spec("spacy_rootmind").origin).parent / "configs"
 
 
