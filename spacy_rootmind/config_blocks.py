@@ -42,10 +42,7 @@ class RegisteredFunction:
     def from_config(cls, config: Mapping[str, Any]) -> "RegisteredFunction":
         """Make the function that a block asks for.
 
-        Raises
-        ------
-        ValueError
-            If the block is not that of a registered function that returns a function.
+        Raises ValueError if the block is not that of a registered function that returns a function.
         """
         block = dict(config)
         names = [value for key, value in block.items() if str(key).startswith("@")]
@@ -67,11 +64,8 @@ class RegisteredFunction:
 def require_kind(setting: str, function: Callable) -> None:
     """Refuse a function that is for another setting, or is called with other arguments.
 
-    Raises
-    ------
-    ValueError
-        If it is one of this package for another setting, or cannot be called with as many
-        arguments.
+    Raises ValueError if it is one of this package for another setting, or cannot be called with as
+    many arguments.
     """
     name = function.config.get("@misc", "") if isinstance(function, RegisteredFunction) else ""
     kind, (arguments, _) = KIND_OF.get(name), KINDS[setting]

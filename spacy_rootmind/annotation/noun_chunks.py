@@ -108,10 +108,7 @@ class UDNounChunks:
         Code of the language. English has rules that agree with spaCy's chunks; all others have
         those that follow from UD's definitions.
 
-    Raises
-    ------
-    ValueError
-        If the Doc is not parsed.
+    Raises ValueError if the Doc is not parsed.
     """
 
     lang: str = ""

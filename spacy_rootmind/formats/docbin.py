@@ -17,10 +17,7 @@ from spacy_rootmind.formats.records import InputRecord, check_unchanged
 def read_docs(file: str, content: bytes) -> Iterator[InputRecord]:
     """Read the Docs of a file, one record each.
 
-    Raises
-    ------
-    InputError
-        If the file is damaged, or no DocBin.
+    Raises InputError if the file is damaged, or no DocBin.
     """
     try:
         with gc_unchanged():

@@ -170,12 +170,9 @@ class DocConstraints:
 
         `label_names` are the parser's labels by number.
 
-        Raises
-        ------
-        ValueError
-            If they are not `Constraints`, name a token that does not exist or is whitespace, or a
-            label that does not exist, force two heads or labels on a token or a forbidden head, or
-            if spans overlap.
+        Raises ValueError if they are not `Constraints`, name a token that does not exist or is
+        whitespace, or a label that does not exist, force two heads or labels on a token or a
+        forbidden head, or if spans overlap.
         """
         if not isinstance(constraints, Constraints):
             raise ValueError(
@@ -204,11 +201,8 @@ class DocConstraints:
     def bind(self, doc: Doc, log_odds: NDArray[np.floating]) -> NDArray[np.floating]:
         """Rule out boundaries inside forced arcs and spans, and separate forced roots by one.
 
-        Raises
-        ------
-        ValueError
-            If the Doc has a boundary where there must be none, or two forced roots are in one
-            sentence.
+        Raises ValueError if the Doc has a boundary where there must be none, or two forced roots
+        are in one sentence.
         """
         self.check_starts(doc, np.flatnonzero(log_odds >= CERTAIN / 2))
         constrained = log_odds.copy()
@@ -320,12 +314,8 @@ class SentenceConstraints:
         here as in the best tree that complies. The best tree is therefore exact; probabilities,
         alternatives and the best labelled tree are conditional on these choices.
 
-        Raises
-        ------
-        NoTreeError
-            If no tree complies.
-        ValueError
-            If there are spans, and trees must be projective: the word to choose is then another.
+        Raises NoTreeError if no tree complies. Raises ValueError if there are spans, and trees must
+        be projective: the word to choose is then another.
         """
         constrained = np.where(self.allowed, scores, -np.inf).astype(scores.dtype)
         if self.spans:

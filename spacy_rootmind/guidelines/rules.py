@@ -101,11 +101,8 @@ class LabelTables:
     marks : bool array of shape (n_tags,)
         Parts of speech that only punctuation has.
 
-    Raises
-    ------
-    ValueError
-        If a label is not of Universal Dependencies, or if the labels are too few for every sentence
-        to have a valid tree.
+    Raises ValueError if a label is not of Universal Dependencies, or if the labels are too few for
+    every sentence to have a valid tree.
     """
 
     def __init__(self, labels: Sequence[str], fixed_tags: bool = True) -> None:

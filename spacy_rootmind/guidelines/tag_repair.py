@@ -65,11 +65,8 @@ class UDTagRepair(Pipe):
     def pipe(self, stream: Any, *, batch_size: int = 128) -> Iterator[Doc]:
         """Repair a stream of Docs.
 
-        Raises
-        ------
-        ValueError
-            If the pipeline has no morphologizer of the given name, or the token vectors that it
-            reads are not, or no longer, in the Docs.
+        Raises ValueError if the pipeline has no morphologizer of the given name, or the token
+        vectors that it reads are not, or no longer, in the Docs.
         """
         for docs in minibatch(stream, size=batch_size):
             self._repair(docs)

@@ -16,10 +16,7 @@ from spacy_rootmind.pipeline.settings import configure
 def load_pipeline(settings: ParserSettings) -> Language:
     """Load the pipeline, and apply the settings to its parser.
 
-    Raises
-    ------
-    SettingsError
-        If it cannot be loaded, or has no `root_mst`.
+    Raises SettingsError if it cannot be loaded, or has no `root_mst`.
     """
     if settings.gpu_id >= 0:
         try:
@@ -74,10 +71,7 @@ def alternatives_method(settings: ParserSettings) -> alternatives.Maker | None:
 def import_code(path: Path) -> None:
     """Import a file that registers functions.
 
-    Raises
-    ------
-    SettingsError
-        If the import fails.
+    Raises SettingsError if the import fails.
     """
     try:
         import_file("python_code", path)

@@ -40,10 +40,7 @@ def require_attributes(docs: Iterable[Doc], attributes: Sequence[str]) -> None:
     The network takes a token without the attribute, among others that have it, for one with a value
     of its own, "unset". A Doc without it was not seen by the component that sets it.
 
-    Raises
-    ------
-    ValueError
-        If there is such a Doc.
+    Raises ValueError if there is such a Doc.
     """
     if not attributes:
         return
@@ -77,11 +74,8 @@ def require_annotated_vectors(
     reads_sentences : bool
         Whether it keeps sentence boundaries that are set.
 
-    Raises
-    ------
-    ValueError
-        If a component before the parser is one of `training.annotating_components` and listens to
-        one that is not. Without attributes, only if it sets sentence boundaries.
+    Raises ValueError if a component before the parser is one of `training.annotating_components`
+    and listens to one that is not. Without attributes, only if it sets sentence boundaries.
     """
     if name not in nlp.pipe_names:
         return

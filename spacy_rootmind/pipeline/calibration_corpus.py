@@ -41,10 +41,7 @@ def make_calibration_corpus(
 def read_and_fit(nlp: Language, *, corpus: Reader, pipe: str | None) -> Iterable[Example]:
     """Read a corpus, and fit the temperatures of a parser to some of it.
 
-    Raises
-    ------
-    ValueError
-        If there is no `root_mst` of this name.
+    Raises ValueError if there is no `root_mst` of this name.
     """
     try:
         pipe, parser = find_parser(nlp, pipe)

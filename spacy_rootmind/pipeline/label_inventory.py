@@ -29,11 +29,8 @@ def choose_labels(
     added
         Labels that were added beforehand, unless some are given.
 
-    Raises
-    ------
-    ValueError
-        If there are no labels to choose from, or those given are not as described or not in the
-        examples.
+    Raises ValueError if there are no labels to choose from, or those given are not as described or
+    not in the examples.
     """
     roots, others = count_labels(examples)
     found = {*roots, *others}
@@ -89,10 +86,7 @@ def read_labels(labels: Any) -> tuple[str | None, list[str]]:
     labels : list of str
         All labels that were given, each once.
 
-    Raises
-    ------
-    ValueError
-        If `labels` is neither.
+    Raises ValueError if `labels` is neither.
     """
     is_data = isinstance(labels, dict)
     root_label: Any = labels.get("root_label") if is_data else None

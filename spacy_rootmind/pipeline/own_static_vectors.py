@@ -80,10 +80,7 @@ def forward(
 def init(model: Model, X: Sequence[Doc] | None = None, Y: Any = None) -> None:
     """Initialize the token vectors, and take over their dimensions.
 
-    Raises
-    ------
-    ValueError
-        If the table is empty: only a trained component brings one.
+    Raises ValueError if the table is empty: only a trained component brings one.
     """
     [layer] = model.layers
     if not model.attrs[TABLE].size:
@@ -107,10 +104,7 @@ def _with_table(model: Model, docs: Sequence[Doc]) -> list[DocWithVectors]:
 def require_static_vectors(layers: Sequence[Model], docs: Sequence[Doc]) -> None:
     """Refuse Docs whose vocab lacks the static vectors that layers were trained with.
 
-    Raises
-    ------
-    ValueError
-        If one reads static vectors of another width than the vocab has.
+    Raises ValueError if one reads static vectors of another width than the vocab has.
     """
     if not docs:
         return

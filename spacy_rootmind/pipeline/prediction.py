@@ -257,10 +257,7 @@ def plan_sentences(
 
     `first` is the row of its first token among the token vectors.
 
-    Raises
-    ------
-    ValueError
-        If boundaries are required and missing, or the constraints cannot be met.
+    Raises ValueError if boundaries are required and missing, or the constraints cannot be met.
     """
     settings = context.settings
     stated = _stated_starts(doc, context)

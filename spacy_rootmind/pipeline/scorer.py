@@ -1,8 +1,8 @@
 """Attachment scores, registered as `spacy_rootmind.parser_scorer.v1`."""
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,18 @@ Marks = NDArray[np.bool_]
 PUNCTUATION = ("p", "punct")
 # The label that stands for one that is not scored at all.
 NOT_SCORED = "(not scored)"
+# The score of each name: the counts whose share it is. "_np" is without punctuation.
+SHARES = {
+    "dep_ls": ("labels_right_np", "words_np"),
+    "dep_uas_all": ("heads_right", "words"),
+    "dep_las_all": ("arcs_right", "words"),
+    # An F1 score: each right arc is one of both.
+    "dep_las_conll18": ("main_arcs_right_in_both", "words_in_both"),
+    "dep_uem": ("heads_exact", "sentences"),
+    "dep_lem": ("arcs_exact", "sentences"),
+    "root_acc": ("roots_right", "roots"),
+    "root_violations": ("not_single_root", "predicted_sentences"),
+}
 
 
 def make_parser_scorer() -> Callable[[Iterable[Example]], dict[str, Any]]:
@@ -53,12 +65,13 @@ def score_parses(examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
     results = Scorer.score_spans(examples, "sents", has_annotation=_has_boundaries, **kwargs)
     del results["sents_per_type"]
     results.update(_score_deps(examples, scored, **kwargs))
-    counts = Counts()
+    counts: Counter[str] = Counter()
     for example, (gold_scored, predicted_scored) in zip(examples, scored, strict=True):
-        counts.predicted_words += int(predicted_scored.sum())
+        counts["words_in_both"] += int(gold_scored.sum() + predicted_scored.sum())
         _count_arcs(example, gold_scored, counts)
         _count_roots(example.predicted, counts)
-    results.update(counts.shares())
+    for name, (part, whole) in SHARES.items():
+        results[name] = counts[part] / counts[whole] if counts[whole] else None
     return results
 
 
@@ -111,55 +124,14 @@ def _score_deps(
     )
 
 
-@dataclass
-class Counts:
-    """Counts over examples, from which the shares are computed."""
-
-    words: int = 0
-    heads_right: int = 0
-    arcs_right: int = 0
-    arcs_right_main: int = 0
-    predicted_words: int = 0
-    words_np: int = 0
-    labels_right_np: int = 0
-    sentences: int = 0
-    heads_exact: int = 0
-    arcs_exact: int = 0
-    roots: int = 0
-    roots_right: int = 0
-    predicted_sentences: int = 0
-    not_single_root: int = 0
-
-    def shares(self) -> dict[str, float | None]:
-        """Compute the scores."""
-
-        def share(part: int, whole: int) -> float | None:
-            return part / whole if whole else None
-
-        return {
-            "dep_ls": share(self.labels_right_np, self.words_np),
-            "dep_uas_all": share(self.heads_right, self.words),
-            "dep_las_all": share(self.arcs_right, self.words),
-            "dep_las_conll18": share(2 * self.arcs_right_main, self.words + self.predicted_words),
-            "dep_uem": share(self.heads_exact, self.sentences),
-            "dep_lem": share(self.arcs_exact, self.sentences),
-            "root_acc": share(self.roots_right, self.roots),
-            "root_violations": share(self.not_single_root, self.predicted_sentences),
-        }
-
-
-def _count_arcs(example: Example, scored: Marks, counts: Counts) -> None:
+def _count_arcs(example: Example, scored: Marks, counts: Counter[str]) -> None:
     """Compare one example's arcs, gold word by gold word."""
     gold_doc, doc = example.reference, example.predicted
-    gold_heads, _ = annotated_heads(gold_doc)
-    heads, _ = annotated_heads(doc)
+    gold_heads, heads = annotated_heads(gold_doc)[0], annotated_heads(doc)[0]
     doc_of = single_counterparts(example.alignment.y2x)
     gold_of = single_counterparts(example.alignment.x2y)
-    gold_labels = [token.dep_.lower() for token in gold_doc]
-    labels = [token.dep_.lower() for token in doc]
-    head_right = np.zeros(len(gold_doc), dtype=bool)
-    label_right = np.zeros(len(gold_doc), dtype=bool)
-    main_right = np.zeros(len(gold_doc), dtype=bool)
+    gold_labels, labels = ([token.dep_.lower() for token in each] for each in (gold_doc, doc))
+    head_right, label_right, main_right = np.zeros((3, len(gold_doc)), dtype=bool)
     for i in scored.nonzero()[0].tolist():
         predicted = doc_of[i]
         if predicted == MISSING or gold_of[predicted] != i or heads[predicted] == MISSING:
@@ -172,40 +144,31 @@ def _count_arcs(example: Example, scored: Marks, counts: Counts) -> None:
         )
     plain = scored & np.array([label not in PUNCTUATION for label in gold_labels], dtype=bool)
     both_right = head_right & label_right
-    counts.words += int(scored.sum())
-    counts.heads_right += int(head_right[scored].sum())
-    counts.arcs_right += int(both_right[scored].sum())
-    counts.arcs_right_main += int((head_right & main_right)[scored].sum())
-    counts.words_np += int(plain.sum())
-    counts.labels_right_np += int(label_right[plain].sum())
-    _count_sentences(gold_doc, gold_heads, scored, head_right, both_right, counts)
-
-
-def _count_sentences(
-    gold_doc: Doc, gold_heads: Any, scored: Any, head_right: Any, both_right: Any, counts: Counts
-) -> None:
-    """Count exact matches and right roots, gold sentence by gold sentence."""
-    starts = sentence_starts(gold_doc)
-    for start, stop in itertools.pairwise(starts):
+    counts["words"] += int(scored.sum())
+    counts["heads_right"] += int(head_right.sum())
+    counts["arcs_right"] += int(both_right.sum())
+    counts["main_arcs_right_in_both"] += 2 * int((head_right & main_right).sum())
+    counts["words_np"] += int(plain.sum())
+    counts["labels_right_np"] += int(label_right[plain].sum())
+    for start, stop in itertools.pairwise(sentence_starts(gold_doc)):
         inside = np.arange(start, stop)[scored[start:stop]]
         if not len(inside):
             continue
-        counts.sentences += 1
-        counts.heads_exact += bool(head_right[inside].all())
-        counts.arcs_exact += bool(both_right[inside].all())
+        counts["sentences"] += 1
+        counts["heads_exact"] += bool(head_right[inside].all())
+        counts["arcs_exact"] += bool(both_right[inside].all())
         roots = inside[gold_heads[inside] == inside]
         if len(roots) == 1:
-            counts.roots += 1
-            counts.roots_right += bool(head_right[roots[0]])
+            counts["roots"] += 1
+            counts["roots_right"] += bool(head_right[roots[0]])
 
 
-def _count_roots(doc: Doc, counts: Counts) -> None:
+def _count_roots(doc: Doc, counts: Counter[str]) -> None:
     """Count the predicted sentences without exactly one root; unparsed Docs do not count."""
     if not doc.has_annotation("DEP"):
         return
     heads, _ = annotated_heads(doc)
-    starts = sentence_starts(doc)
-    for start, stop in itertools.pairwise(starts):
-        inside = heads[start:stop]
-        counts.predicted_sentences += 1
-        counts.not_single_root += int((inside == np.arange(start, stop)).sum() != 1)
+    for start, stop in itertools.pairwise(sentence_starts(doc)):
+        n_roots = (heads[start:stop] == np.arange(start, stop)).sum()
+        counts["predicted_sentences"] += 1
+        counts["not_single_root"] += int(n_roots != 1)

@@ -183,10 +183,7 @@ def make_batch(
 ) -> ScoredBatch:
     """Check the arc scores of sentences, and apply constraints to them.
 
-    Raises
-    ------
-    NoTreeError
-        If no tree meets the constraints on a sentence.
+    Raises NoTreeError if no tree meets the constraints on a sentence.
     """
     labeller, arc_scores = model.get_ref("labels"), scores.arcs_on_host
     require_finite(np, arc_scores, "arc")

@@ -126,10 +126,7 @@ def _on_host(model: ParserModel) -> dict[str, Any]:
 def load_bytes(component: TrainablePipe, data: bytes, exclude: Iterable[str]) -> None:
     """Load a component from the bytes of `to_bytes`.
 
-    Raises
-    ------
-    ValueError
-        If they are incomplete or do not fit. The component may then be half loaded.
+    Raises ValueError if they are incomplete or do not fit. The component may then be half loaded.
     """
     exclude = tuple(exclude)
     source = "the given bytes"
@@ -149,10 +146,8 @@ def load_bytes(component: TrainablePipe, data: bytes, exclude: Iterable[str]) ->
 def load_folder(component: TrainablePipe, folder: Path, exclude: Iterable[str]) -> None:
     """Load a component from a folder that `to_disk` wrote.
 
-    Raises
-    ------
-    ValueError
-        If a file is missing, damaged, or does not fit. The component may then be half loaded.
+    Raises ValueError if a file is missing, damaged, or does not fit. The component may then be half
+    loaded.
     """
     exclude = tuple(exclude)
     with _refusing(folder):

@@ -248,11 +248,8 @@ def find_parser(nlp: Language, name: str | None = None) -> tuple[str, Any]:
     -------
     name, parser
 
-    Raises
-    ------
-    ValueError
-        If there is no component of this name, it is no `root_mst`, or there are several to choose
-        from.
+    Raises ValueError if there is no component of this name, it is no `root_mst`, or there are
+    several to choose from.
     """
     pipes = dict(nlp.components)
     parsers = {

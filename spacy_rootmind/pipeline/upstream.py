@@ -83,10 +83,8 @@ class Upstream:
     def require(self, tok2vec: Tok2Vec, docs: Sequence[Doc], name: str) -> None:
         """Refuse to parse Docs with the vectors of another component.
 
-        Raises
-        ------
-        ValueError
-            If the parser was taken from another pipeline, or the component was replaced.
+        Raises ValueError if the parser was taken from another pipeline, or the component was
+        replaced.
         """
         if self._comes_from_home(docs) or not listeners_in(tok2vec):
             return

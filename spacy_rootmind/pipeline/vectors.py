@@ -33,20 +33,14 @@ class HalfPrecisionVectors(VectorsWithAttr):
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         """Write the vectors to a folder, as spaCy's `Vectors.to_disk`.
 
-        Raises
-        ------
-        ValueError
-            If a number is too large for half precision, or not a number.
+        Raises ValueError if a number is too large for half precision, or not a number.
         """
         super(HalfPrecisionVectors, self._narrowed()).to_disk(path, exclude=exclude)
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """Serialize the vectors, as spaCy's `Vectors.to_bytes`.
 
-        Raises
-        ------
-        ValueError
-            If a number is too large for half precision, or not a number.
+        Raises ValueError if a number is too large for half precision, or not a number.
         """
         return super(HalfPrecisionVectors, self._narrowed()).to_bytes(exclude=exclude)
 

@@ -127,10 +127,7 @@ def decode_valid(
     trees : ValidTrees
         Sentences whose best tree is valid have no decodes.
 
-    Raises
-    ------
-    NoTreeError
-        If a sentence has no tree, valid or not.
+    Raises NoTreeError if a sentence has no tree, valid or not.
 
     Notes
     -----

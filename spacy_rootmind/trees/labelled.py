@@ -120,10 +120,7 @@ def decode_labelled(
         Numbers of the words' labels: ROOT_LABEL for the root, MISSING at index 0 and in the
         padding.
 
-    Raises
-    ------
-    NoTreeError
-        If a sentence has no tree.
+    Raises NoTreeError if a sentence has no tree.
 
     Notes
     -----
