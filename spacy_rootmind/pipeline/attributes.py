@@ -61,21 +61,9 @@ def require_annotated_vectors(
 ) -> None:
     """Refuse a training config in which what the parser reads is predicted without token vectors.
 
-    In training, a component that annotates predicts from the vectors that its tok2vec has left on
-    the Docs. It finds zeros if that does not annotate as well, and spaCy does not tell.
-
-    Parameters
-    ----------
-    nlp : Language
-    name : str
-        Name of the parser.
-    attributes : sequence of str
-        The attributes that its network reads.
-    reads_sentences : bool
-        Whether it keeps sentence boundaries that are set.
-
-    Raises ValueError if a component before the parser is one of `training.annotating_components`
-    and listens to one that is not. Without attributes, only if it sets sentence boundaries.
+    In training, a component of `training.annotating_components` predicts from the vectors that its
+    tok2vec has left on the Docs. It finds zeros if that does not annotate as well, and spaCy does
+    not tell. With `reads_sentences`, the parser keeps boundaries that such a component sets.
     """
     if name not in nlp.pipe_names:
         return

@@ -146,10 +146,6 @@ class OwnStaticVectors(HalfPrecisionVectors):
         kind = HalfPrecisionVectors if is_exact else VectorsWithAttr
         return kind.to_bytes(self, exclude=exclude)
 
-    def __reduce__(self) -> tuple[Callable, tuple[bytes]]:
-        """Pickle what `to_bytes` makes."""
-        return _read_table, (self.to_bytes(),)
-
 
 def copy_table(vectors: Vectors) -> OwnStaticVectors:
     """Copy static vectors, in single precision."""
@@ -160,10 +156,6 @@ def copy_table(vectors: Vectors) -> OwnStaticVectors:
     return table
 
 
-def _read_table(data: bytes) -> OwnStaticVectors:
-    return OwnStaticVectors().from_bytes(data)
-
-
 @serialize_attr.register(OwnStaticVectors)
 def _table_to_bytes(_: Any, value: OwnStaticVectors, name: str, model: Model) -> bytes:
     return value.to_bytes(exclude=["strings"])
@@ -171,7 +163,7 @@ def _table_to_bytes(_: Any, value: OwnStaticVectors, name: str, model: Model) ->
 
 @deserialize_attr.register(OwnStaticVectors)
 def _table_from_bytes(_: Any, value: bytes, name: str, model: Model) -> OwnStaticVectors:
-    return _read_table(value)
+    return OwnStaticVectors().from_bytes(value)
 
 
 # --- replaced listeners ------------------------------------------------------------------------

@@ -31,10 +31,7 @@ class HalfPrecisionVectors(VectorsWithAttr):
             self.data = self.data.astype("float32")
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
-        """Write the vectors to a folder, as spaCy's `Vectors.to_disk`.
-
-        Raises ValueError if a number is too large for half precision, or not a number.
-        """
+        """Write the vectors to a folder, as spaCy's `Vectors.to_disk`; raises as `to_bytes`."""
         super(HalfPrecisionVectors, self._narrowed()).to_disk(path, exclude=exclude)
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
@@ -44,9 +41,9 @@ class HalfPrecisionVectors(VectorsWithAttr):
         """
         return super(HalfPrecisionVectors, self._narrowed()).to_bytes(exclude=exclude)
 
-    def __reduce__(self) -> tuple[Callable, tuple[bytes]]:
+    def __reduce__(self) -> tuple[Callable, tuple[Any, ...]]:
         """Pickle what `to_bytes` makes."""
-        return _unpickle, (self.to_bytes(),)
+        return read_vectors, (type(self), self.to_bytes())
 
     def _narrowed(self) -> "HalfPrecisionVectors":
         """Return a copy with data in half precision, which shares everything else."""
@@ -69,5 +66,6 @@ def make_half_precision_vectors(attr: str = "ORTH") -> Callable[[Vocab], HalfPre
     return lambda vocab: HalfPrecisionVectors(strings=vocab.strings, attr=attr)
 
 
-def _unpickle(data: bytes) -> HalfPrecisionVectors:
-    return HalfPrecisionVectors().from_bytes(data)
+def read_vectors(kind: type[HalfPrecisionVectors], data: bytes) -> HalfPrecisionVectors:
+    """Read what `to_bytes` of vectors of this kind has made."""
+    return kind().from_bytes(data)
