@@ -42,6 +42,7 @@ def test_entry_points_are_declared():
         "ud_label_map",
         "mwt_expander",
         "ud_tag_repair",
+        "spacy_rootmind.AffixEmbed.v1",
         "spacy_rootmind.BiaffineParser.v1",
         "spacy_rootmind.HalfPrecision.v1",
         "spacy_rootmind.HalfPrecisionVectors.v1",

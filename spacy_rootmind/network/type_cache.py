@@ -19,12 +19,14 @@ from spacy_rootmind.compat import (
     forward_of,
     set_forward,
 )
+from spacy_rootmind.network.affixes import AFFIXES
 from spacy_rootmind.network.types import Docs, Floats2d
 
-# Layers without others that treat each token alone; the first two read it.
+# Layers without others that treat each token alone; the first three read it.
 OF_ONE_TOKEN = {
     ATTRIBUTE_EXTRACTOR,
     STATIC_VECTORS,
+    AFFIXES,
     "dropout",
     "hashembed",
     "ints-getitem",

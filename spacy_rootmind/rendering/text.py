@@ -3,8 +3,8 @@
 import re
 import unicodedata
 
-# Widths in thousandths of the font size, as in Arial, Helvetica and fonts with the same metrics, and
-# by category those of other characters. Digits, letters such as a, and signs have the last width.
+# Widths in thousandths of the font size, as in Arial, Helvetica and fonts with the same metrics;
+# for other characters by category. Digits, letters such as a, and signs have the last width.
 WIDTHS = {
     **dict.fromkeys(" ijltf|'!,./:;[]\\I", 278),
     **dict.fromkeys('()-r`"^*{}', 389),

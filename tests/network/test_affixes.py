@@ -1,0 +1,149 @@
+"""Embeddings by the first and last letters of words."""
+
+import numpy as np
+import pytest
+import spacy
+from spacy.ml.models.tok2vec import MultiHashEmbed
+from spacy.tokens import Doc
+from spacy.util import fix_random_seed
+from thinc.api import Adam, Model
+
+from spacy_rootmind.network.affixes import build_affix_embed, number_of
+from spacy_rootmind.network.type_cache import cache_embeddings
+
+WIDTH = 8
+WORDS = ["walking", "Walking", "talking", "walks", "king", "ing", "ng", "é", "\n", "முடியாது"]
+
+
+def make(nlp, prefixes=(2,), suffixes=(1, 3)):
+    inner = MultiHashEmbed(WIDTH, ["NORM"], [50], include_static_vectors=False)
+    model = build_affix_embed(inner, WIDTH, list(prefixes), list(suffixes), rows=500)
+    model.initialize(X=[Doc(nlp.vocab, words=WORDS)])
+    return model
+
+
+@pytest.fixture
+def nlp():
+    fix_random_seed(0)
+    return spacy.blank("xx")
+
+
+def test_words_share_the_numbers_of_their_affixes():
+    def affix(word, length):
+        if len(word) <= abs(length):
+            return "whole", word
+        return length > 0, word[:length] if length > 0 else word[length:]
+
+    words = [*WORDS, "in", "i", "n", "inn"]
+    for length in (1, 2, 3, 5, -1, -2, -3, -5):
+        for one in words:
+            for other in words:
+                is_same = affix(one, length) == affix(other, length)
+                assert (number_of(one, length) == number_of(other, length)) == is_same
+
+
+def test_vectors_depend_on_words_in_lower_case_alone(nlp):
+    model = make(nlp)
+    docs = [Doc(nlp.vocab, words=WORDS), Doc(nlp.vocab), Doc(nlp.vocab, words=WORDS[::-1])]
+    first, empty, last = model.predict(docs)
+    assert first.shape == (len(WORDS), WIDTH)
+    assert empty.shape == (0, WIDTH)
+    np.testing.assert_array_equal(first, last[::-1])
+    np.testing.assert_array_equal(first[0], first[1])
+    assert len(np.unique(first[1:].round(6), axis=0)) == len(WORDS) - 1
+
+
+def test_affixes_are_learnt(nlp):
+    """What an ending says of seen words holds for others that end so."""
+    rng = np.random.default_rng(0)
+    stems = ["".join(rng.choice(list("abcdef"), 5)) for _ in range(80)]
+    seen = [stem + end for stem in stems[:60] for end in ("ing", "ed")]
+    new = [stem + end for stem in stems[60:] for end in ("ing", "ed")]
+    for suffixes, expected in (([3], 1.0), ([1], 1.0), ([5], 0.8)):
+        model, optimizer = make(nlp, (), suffixes), Adam(0.01)
+        target = np.tile([1.0, -1.0], len(seen) // 2)
+        for _ in range(60):
+            [vectors], backprop = model.begin_update([Doc(nlp.vocab, words=seen)])
+            gradient = np.zeros_like(vectors)
+            gradient[:, 0] = vectors[:, 0] - target
+            backprop([gradient])
+            model.finish_update(optimizer)
+        [found] = model.predict([Doc(nlp.vocab, words=new)])
+        right = (np.sign(found[:, 0]) == np.tile([1.0, -1.0], len(new) // 2)).mean()
+        assert right >= expected if expected == 1.0 else right <= expected
+
+
+def test_gradient_is_that_of_finite_differences(nlp):
+    model = make(nlp)
+    docs = [Doc(nlp.vocab, words=WORDS)]
+    rng = np.random.default_rng(1)
+    for node in model.walk():
+        for name in node.param_names:
+            node.set_param(name, rng.normal(size=node.get_param(name).shape).astype("f"))
+    [vectors], backprop = model.begin_update(docs)
+    weights = rng.normal(size=vectors.shape).astype("f")
+    backprop([weights])
+    for node in model.walk():
+        for name in node.param_names:
+            before, gradient = node.get_param(name).copy(), node.get_grad(name)
+            move = rng.normal(size=before.shape).astype("f")
+            ends = []
+            for step in (1e-3, -1e-3):
+                node.set_param(name, before + step * move)
+                ends.append((model.predict(docs)[0] * weights).sum())
+            node.set_param(name, before)
+            expected = (ends[0] - ends[1]) / 2e-3
+            assert (gradient * move).sum() == pytest.approx(expected, rel=0.02, abs=0.02), name
+
+
+def test_types_are_embedded_once(nlp):
+    model = make(nlp)
+    docs = [Doc(nlp.vocab, words=WORDS), Doc(nlp.vocab, words=["walks", "new"])]
+    expected = model.predict(docs)
+    tok2vec = Model("tok2vec", lambda own, X, is_train: model(X, is_train), layers=[model])
+    tok2vec.set_ref("embed", model)
+    cache_embeddings(tok2vec)
+    for _ in range(2):
+        for found, other in zip(tok2vec.predict(docs), expected, strict=True):
+            np.testing.assert_allclose(found, other, atol=1e-6)
+
+
+@pytest.mark.parametrize(("prefixes", "suffixes"), [((), ()), ((0,), (1,)), ((2,), (-1,))])
+def test_lengths_that_are_none_are_refused(nlp, prefixes, suffixes):
+    with pytest.raises(ValueError, match="expected numbers of characters of 1 or more"):
+        make(nlp, prefixes, suffixes)
+
+
+def test_pipelines_with_them_are_saved(tmp_path):
+    nlp = spacy.blank("xx")
+    inner = {
+        "@architectures": "spacy.MultiHashEmbed.v2",
+        "width": WIDTH,
+        "attrs": ["NORM"],
+        "rows": [50],
+        "include_static_vectors": False,
+    }
+    embed = {
+        "@architectures": "spacy_rootmind.AffixEmbed.v1",
+        "embed": inner,
+        "width": WIDTH,
+        "prefixes": [2],
+        "suffixes": [1, 2],
+        "rows": 100,
+    }
+    encode = {
+        "@architectures": "spacy.MaxoutWindowEncoder.v2",
+        "width": WIDTH,
+        "window_size": 1,
+        "maxout_pieces": 2,
+        "depth": 1,
+    }
+    tok2vec = {"@architectures": "spacy.Tok2Vec.v2", "embed": embed, "encode": encode}
+    nlp.add_pipe("tok2vec", config={"model": tok2vec})
+    nlp.initialize()
+    nlp.to_disk(tmp_path)
+    again = spacy.load(tmp_path)
+    text = "walking talks"
+    np.testing.assert_array_equal(again(text).tensor, nlp(text).tensor)
+    for doc in again.pipe([text, text], n_process=2):
+        np.testing.assert_allclose(doc.tensor, nlp(text).tensor, atol=1e-6)
