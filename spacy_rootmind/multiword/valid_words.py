@@ -28,7 +28,7 @@ FREE = "dep"
 def keep_guidelines(doc: Doc, chosen: Mapping[int, Expansion], others: Alternatives) -> Expansions:
     """Choose expansions that break no rule that the tree of tokens keeps.
 
-    Where the chosen ones do, others into the same forms are tried, then the chosen ones with other
+    If the chosen ones do, others into the same forms are tried, then the chosen ones with other
     heads and labels, and tokens stay whole if nothing else helps. Docs without a parse keep what
     was chosen.
     """

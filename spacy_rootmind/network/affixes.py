@@ -35,10 +35,10 @@ def build_affix_embed(
     suffixes: Sequence[int],
     rows: int,
 ) -> Model[Docs, list[Floats2d]]:
-    """Add embeddings of prefixes and suffixes to those of another layer.
+    """Add embeddings of prefixes and suffixes to another layer's embeddings.
 
-    Affixes are those of the word in lower case. A word that is not longer than an affix is all of
-    it, apart from longer words with these letters.
+    Words are read in lower case. A word that is not longer than an affix stands for itself, apart
+    from longer words with these letters.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def build_affix_embed(
     prefixes, suffixes : list of int
         Numbers of characters.
     rows : int
-        Rows of the table of each affix; hashed like those of `spacy.MultiHashEmbed.v2`.
+        Rows of the table of each affix, hashed as in `spacy.MultiHashEmbed.v2`.
 
     Returns
     -------
@@ -72,7 +72,7 @@ def build_affix_embed(
         HashEmbed(width, rows, column=column, seed=column, dropout=0.0)
         for column in range(len(lengths))
     ]
-    affixes = chain(extractor, list2ragged(), with_array(concatenate(*tables)))
+    affixes: Any = chain(extractor, list2ragged(), with_array(concatenate(*tables)))
     embedded: Any = chain(embed, list2ragged())
     mix: Any = Maxout(width, width * (1 + len(lengths)), nP=3, dropout=0.0, normalize=True)
     return chain(concatenate(embedded, affixes), with_array(mix), ragged2list())

@@ -54,7 +54,7 @@ def test_vectors_depend_on_words_in_lower_case_alone(nlp):
 
 
 def test_affixes_are_learnt(nlp):
-    """What an ending says of seen words holds for others that end so."""
+    """New words are treated as words with the same ending."""
     rng = np.random.default_rng(0)
     stems = ["".join(rng.choice(list("abcdef"), 5)) for _ in range(80)]
     seen = [stem + end for stem in stems[:60] for end in ("ing", "ed")]
