@@ -49,6 +49,14 @@ LISTENER = {
     "width": "${components.tok2vec.model.encode.width}",
     "upstream": "*",
 }
+# What the shared token vectors read of words besides the attributes that spaCy has.
+AFFIXES = {
+    "@architectures": "spacy_rootmind.AffixEmbed.v1",
+    "width": "${components.tok2vec.model.encode.width}",
+    "prefixes": [2, 3],
+    "suffixes": [1, 2, 4, 5],
+    "rows": 2000,
+}
 
 
 def init_config(output: Path, options: ConfigOptions, *, force: bool = False) -> None:
@@ -138,6 +146,9 @@ def make_config(options: ConfigOptions) -> Config:
             config["paths"]["vectors"] = options.vectors
             config["nlp"]["vectors"] = vectors_section(options.vectors, config["nlp"]["vectors"])
             tok2vec["embed"]["include_static_vectors"] = True
+        if "tok2vec" in config["components"]:
+            # Tags and lemmas depend on endings.
+            tok2vec["embed"] = {**AFFIXES, "embed": tok2vec["embed"]}
     if options.ud:
         config["components"][PARSER]["guidelines"] = dict(GUIDELINES)
     if options.fit_tokenizer:
