@@ -9,11 +9,12 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from spacy.tokens import Doc, Token
+from spacy.attrs import DEP, HEAD, MORPH, POS, SPACY
+from spacy.tokens import Doc
 
 from spacy_rootmind.annotation.words import OUTSIDE, Expansion, WordNumbers
 from spacy_rootmind.guidelines.ud import GUIDELINES, UDRules, number_of_label
-from spacy_rootmind.guidelines.words import NUMBER_OF_TAG, make_words
+from spacy_rootmind.guidelines.words import NUMBER_OF_POS, NUMBER_OF_TAG, make_words
 from spacy_rootmind.trees.conventions import MISSING
 
 Expansions = dict[int, Expansion]
@@ -32,24 +33,24 @@ def keep_guidelines(doc: Doc, chosen: Mapping[int, Expansion], others: Alternati
     heads and labels, and tokens stay whole if nothing else helps. Docs without a parse keep what
     was chosen.
     """
-    found = dict(chosen)
     if not doc.has_annotation("DEP"):
-        return found
-    for sentence in doc.sents:
-        tokens = [token for token in sentence if not token.is_space]
-        own = {token.i: found[token.i] for token in tokens if token.i in found}
-        if own and (n_errors := count_errors(tokens, own)):
-            for place in own:
-                del found[place]
-            found |= _repair(tokens, own, n_errors, others)
+        return dict(chosen)
+    tokens, found = Tokens(doc), dict(chosen)
+    sentences = [[token.i for token in sent if not token.is_space] for sent in doc.sents]
+    sentences = [own for own in sentences if not found.keys().isdisjoint(own)]
+    errors = tokens.count_errors(sentences, found)
+    for sentence, n_errors in zip(sentences, errors, strict=True):
+        if n_errors:
+            own = {place: found.pop(place) for place in sentence if place in found}
+            found |= _repair(tokens, sentence, own, n_errors, others)
     return found
 
 
 def _repair(
-    tokens: list[Token], found: Expansions, n_errors: int, others: Alternatives
+    tokens: "Tokens", sentence: list[int], found: Expansions, n_errors: int, others: Alternatives
 ) -> Expansions:
     """Change expansions of a sentence until nothing is broken that its tree of tokens keeps."""
-    least = count_errors(tokens, {})
+    [least] = tokens.count_errors([sentence], {})
     for place, first in list(found.items()):
         for other in _ordered(first, islice(others(place), MOST_TRIED)):
             if n_errors == least:
@@ -57,7 +58,7 @@ def _repair(
             changed = {i: own for i, own in found.items() if i != place}
             if other is not None:
                 changed[place] = other
-            left = count_errors(tokens, changed)
+            [left] = tokens.count_errors([sentence], changed)
             if left < n_errors:
                 n_errors, found = left, changed
     return found if n_errors == least else {}
@@ -77,33 +78,49 @@ def _ordered(first: Expansion, others: Iterable[Expansion]) -> Iterator[Expansio
     yield None
 
 
-def count_errors(tokens: list[Token], expansions: Mapping[int, Expansion]) -> int:
-    """Count the words of a sentence at which UD's rules are broken, once for each rule."""
-    numbers = WordNumbers([expansions.get(token.i) for token in tokens])
-    place_of = {token.i: place for place, token in enumerate(tokens, start=1)}
-    # Another parser may attach words to whitespace, or to another sentence: they count as roots.
-    heads = [0 if token.head.i == token.i else place_of.get(token.head.i, 0) for token in tokens]
-    tree = numbers.expand(heads, [token.dep_ for token in tokens])
-    tags: list[str] = []
-    feats: list[str] = []
-    space_after: list[bool] = []
-    for token, expansion in zip(tokens, numbers.words, strict=True):
-        tags.append(token.pos_)
-        feats.append(str(token.morph))
-        if expansion is not None:
-            own = [(word.pos, word.morph) for word in expansion.words]
-            own[expansion.top] = tags.pop(), feats.pop()
-            tags += [tag for tag, _ in own]
-            feats += [features for _, features in own]
-        space_after += [False] * (len(tags) - len(space_after) - 1)
-        space_after.append(bool(token.whitespace_))
-    words = make_words(
-        np.array([NUMBER_OF_TAG.get(tag, 0) for tag in tags]),
-        feats,
-        np.array(space_after),
-        [len(tags)],
-    )
-    arcs = np.full((2, len(tags) + 1), MISSING, dtype=np.int32)
-    arcs[:, 1:] = np.array([(head, number_of_label(dep)) for head, dep in tree]).T
-    [errors] = UDRules(GUIDELINES.tables, words, [len(tags)]).find_errors([0], *arcs[:, None])
-    return len(errors)
+class Tokens:
+    """What rules read of a Doc's tokens, and its tree."""
+
+    def __init__(self, doc: Doc) -> None:
+        pos, morphs, spaces, deps, heads = doc.to_array([POS, MORPH, SPACY, DEP, HEAD]).T
+        strings = doc.vocab.strings
+        self.tags: list[int] = NUMBER_OF_POS[pos.astype(np.intp)].tolist()
+        self.feats = [strings[morph] if morph else "" for morph in morphs.tolist()]
+        self.spaces: list[bool] = (spaces > 0).tolist()
+        self.deps = [strings[dep] for dep in deps.tolist()]
+        self.heads: list[int] = (np.arange(len(doc)) + heads.astype(np.int64)).tolist()
+
+    def count_errors(
+        self, sentences: list[list[int]], expansions: Mapping[int, Expansion]
+    ) -> list[int]:
+        """Count the words of each sentence at which UD's rules are broken, once for each rule."""
+        words: list[tuple[int, str, bool]] = []
+        trees = []
+        for own in sentences:
+            numbers = WordNumbers([expansions.get(i) for i in own])
+            place_of = {i: place for place, i in enumerate(own, start=1)}
+            # Another parser may attach words to whitespace, or to another sentence: roots, then.
+            heads = [place_of.get(self.heads[i], 0) if self.heads[i] != i else 0 for i in own]
+            tree = numbers.expand(heads, [self.deps[i] for i in own])
+            labelled = [(head, number_of_label(dep)) for head, dep in tree]
+            trees.append(np.array([(MISSING, MISSING), *labelled], dtype=np.int32).T)
+            for i, expansion in zip(own, numbers.words, strict=True):
+                words += self._words(i, expansion)
+        tags, feats, spaces = zip(*words, strict=True) if words else ((), (), ())
+        lengths = [tree.shape[1] - 1 for tree in trees]
+        read = make_words(np.array(tags, dtype=np.intp), feats, np.array(spaces), lengths)
+        rules = UDRules(GUIDELINES.tables, read, lengths)
+        found = rules.find_errors(
+            range(len(trees)), [heads for heads, _ in trees], [labels for _, labels in trees]
+        )
+        return [len(own) for own in found]
+
+    def _words(self, place: int, expansion: Expansion | None) -> list[tuple[int, str, bool]]:
+        """List the part of speech, the features and whether a space follows, of a token's words."""
+        token = self.tags[place], self.feats[place], self.spaces[place]
+        if expansion is None:
+            return [token]
+        words = [(NUMBER_OF_TAG.get(word.pos, 0), word.morph, False) for word in expansion.words]
+        words[expansion.top] = (*token[:2], False)
+        words[-1] = (*words[-1][:2], token[2])
+        return words
