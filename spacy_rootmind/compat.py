@@ -16,6 +16,7 @@ MODULES = {
     "GLOSSARY": "spacy.glossary",
     "ListenedToComponent": "spacy.ty",
     "RENDER_WRAPPER": "spacy.displacy",
+    "StaticVectors": "spacy.ml.staticvectors",
     "TPL_PAGE": "spacy.displacy.templates",
     "combine_score_weights": "spacy.util",
     "debug_cli": "spacy.cli._util",

@@ -56,14 +56,15 @@ DOCUMENTED = {
     "minibatch registry to_bytes to_disk",
     "spacy.vectors": "Vectors",
     "spacy.vocab": "Vocab",
-    "thinc.api": "Config ConfigValidationError LayerNorm Linear Maxout Model NumpyOps Ops "
-    "Optimizer PyTorchShim TorchScriptShim chain deserialize_attr get_array_module "
+    "thinc.api": "Config ConfigValidationError HashEmbed LayerNorm Linear Maxout Model NumpyOps "
+    "Ops Optimizer PyTorchShim TorchScriptShim chain concatenate deserialize_attr "
+    "get_array_module list2ragged ragged2list with_array "
     "glorot_uniform_init registry require_gpu serialize_attr set_dropout_rate to_numpy "
     "uniform_init zero_init",
 }
 # Extension attributes, methods of named tuples and of the standard library, and names of torch,
 # which has no public ones: how often a tensor was changed, and how distributions are checked.
-NOT_PRIVATE = {"_", "_asdict", "_replace", "_exit"}
+NOT_PRIVATE = {"_", "_asdict", "_fields", "_replace", "_exit"}
 NOT_PRIVATE |= {"_version", "_validate_args", "_validate_sample"}
 
 

@@ -53,9 +53,11 @@ LISTENER = {
 AFFIXES = {
     "@architectures": "spacy_rootmind.AffixEmbed.v1",
     "width": "${components.tok2vec.model.encode.width}",
-    "prefixes": [2, 3],
-    "suffixes": [1, 2, 4, 5],
-    "rows": 2000,
+    "attrs": ["NORM", "SHAPE"],
+    "prefixes": [1, 3],
+    "suffixes": [1, 2, 3, 4, 5],
+    "rows": [5000, 1000, 500, 2000, 500, 1000, 2000, 2000, 2000],
+    "include_static_vectors": False,
 }
 
 
@@ -146,9 +148,6 @@ def make_config(options: ConfigOptions) -> Config:
             config["paths"]["vectors"] = options.vectors
             config["nlp"]["vectors"] = vectors_section(options.vectors, config["nlp"]["vectors"])
             tok2vec["embed"]["include_static_vectors"] = True
-        if "tok2vec" in config["components"]:
-            # Tags and lemmas depend on endings.
-            tok2vec["embed"] = {**AFFIXES, "embed": tok2vec["embed"]}
     if options.ud:
         config["components"][PARSER]["guidelines"] = dict(GUIDELINES)
     if options.fit_tokenizer:
@@ -307,7 +306,10 @@ def share_tok2vec(config: Config) -> dict[str, Any]:
     """Make the parser listen to a shared tok2vec, if there is one; returns its section."""
     if "tok2vec" in config["components"]:
         config["components"][PARSER]["model"]["tok2vec"] = dict(LISTENER)
-        return config["components"]["tok2vec"]["model"]
+        tok2vec = config["components"]["tok2vec"]["model"]
+        # Tags and lemmas depend on endings.
+        tok2vec["embed"] = deepcopy(AFFIXES)
+        return tok2vec
     tok2vec = config["components"][PARSER]["model"]["tok2vec"]
     tok2vec["embed"]["width"] = f"${{components.{PARSER}.model.tok2vec.encode.width}}"
     return tok2vec

@@ -20,6 +20,7 @@ from thinc.api import (
     with_array,
 )
 
+from spacy_rootmind.compat import StaticVectors
 from spacy_rootmind.network.types import Docs, Floats2d
 
 # The layer that finds the affixes.
@@ -29,27 +30,30 @@ LETTERS = "LOWER"
 
 
 def build_affix_embed(
-    embed: Model[Docs, list[Floats2d]],
     width: int,
+    attrs: Sequence[str],
     prefixes: Sequence[int],
     suffixes: Sequence[int],
-    rows: int,
+    rows: Sequence[int],
+    include_static_vectors: bool = False,
 ) -> Model[Docs, list[Floats2d]]:
-    """Add embeddings of prefixes and suffixes to another layer's embeddings.
+    """Embed words by attributes, as `spacy.MultiHashEmbed.v2`, and by prefixes and suffixes.
 
-    Words are read in lower case. A word that is not longer than an affix stands for itself, apart
+    Affixes are read in lower case. A word that is not longer than an affix stands for itself, apart
     from longer words with these letters.
 
     Parameters
     ----------
-    embed : Model[list[Doc], list[Floats2d]]
-        Such as `spacy.MultiHashEmbed.v2`.
     width : int
-        Width of the layer's vectors, of each affix's, and of the result.
+        Width of each embedding, and of the result.
+    attrs : list of str
+        Attributes of tokens, such as "NORM" and "SHAPE".
     prefixes, suffixes : list of int
         Numbers of characters.
-    rows : int
-        Rows of the table of each affix, hashed as in `spacy.MultiHashEmbed.v2`.
+    rows : list of int
+        Rows of the hashed table of each attribute, prefix and suffix, in this order.
+    include_static_vectors : bool
+        Whether the word vectors of the vocab are mixed in.
 
     Returns
     -------
@@ -59,36 +63,43 @@ def build_affix_embed(
     Raises
     ------
     ValueError
-        If a length is less than 1, or there is none.
+        If a length is less than 1, or there is another number of tables than of rows.
     """
     lengths = [*prefixes, *(-length for length in suffixes)]
-    if not lengths or min([*prefixes, *suffixes]) < 1:
+    n_tables = len(attrs) + len(lengths)
+    if min([1, *prefixes, *suffixes]) < 1 or len(rows) != n_tables or not n_tables:
         raise ValueError(
-            f"expected numbers of characters of 1 or more for affixes, received the prefixes "
-            f"{list(prefixes)} and the suffixes {list(suffixes)}"
+            f"expected numbers of characters of 1 or more, and the rows of as many tables as there "
+            f"are attributes, prefixes and suffixes, received the attributes {list(attrs)}, the "
+            f"prefixes {list(prefixes)}, the suffixes {list(suffixes)} and the rows {list(rows)}"
         )
-    extractor: Any = Model(AFFIXES, forward, attrs={"columns": [LETTERS], "lengths": lengths})
+    extractor: Any = Model(
+        AFFIXES, forward, attrs={"columns": [*attrs, LETTERS], "lengths": lengths}
+    )
     tables: list[Any] = [
-        HashEmbed(width, rows, column=column, seed=column, dropout=0.0)
-        for column in range(len(lengths))
+        HashEmbed(width, n_rows, column=column, seed=column, dropout=0.0)
+        for column, n_rows in enumerate(rows)
     ]
-    affixes: Any = chain(extractor, list2ragged(), with_array(concatenate(*tables)))
-    embedded: Any = chain(embed, list2ragged())
-    mix: Any = Maxout(width, width * (1 + len(lengths)), nP=3, dropout=0.0, normalize=True)
-    return chain(concatenate(embedded, affixes), with_array(mix), ragged2list())
+    embedded: Any = chain(extractor, list2ragged(), with_array(concatenate(*tables)))
+    if include_static_vectors:
+        embedded = concatenate(embedded, StaticVectors(width, dropout=0.0))
+    n_inputs = n_tables + include_static_vectors
+    mix: Any = Maxout(width, width * n_inputs, nP=3, dropout=0.0, normalize=True)
+    return chain(embedded, with_array(mix), ragged2list())
 
 
 def forward(model: Model[Docs, Any], docs: Docs, is_train: bool) -> tuple[list[Any], Callable]:
-    """Look up the numbers of the affixes of tokens: arrays of shape (n_tokens, n_affixes)."""
+    """Look up the attributes, and the numbers of the affixes, of each Doc's tokens."""
     ops: Any = model.ops
-    lengths: list[int] = model.attrs["lengths"]
+    columns, lengths = model.attrs["columns"], model.attrs["lengths"]
     found = []
     for doc in docs:
-        keys, places = np.unique(doc.to_array([LETTERS]).reshape(-1), return_inverse=True)
+        values = doc.to_array(columns).reshape(len(doc), len(columns))
+        keys, places = np.unique(values[:, -1], return_inverse=True)
         words = [doc.vocab.strings[key] for key in keys.tolist()]
         numbers = [[number_of(word, length) for length in lengths] for word in words]
-        table = np.array(numbers, dtype=np.uint64).reshape(len(words), len(lengths))
-        found.append(ops.asarray2i(table[places], dtype="uint64"))
+        affixes = np.array(numbers, dtype=np.uint64).reshape(len(words), len(lengths))
+        found.append(ops.asarray2i(np.hstack([values[:, :-1], affixes[places]]), dtype="uint64"))
     return found, lambda d_result: []
 
 

@@ -66,7 +66,7 @@ def _without_cache(embed: Model[Any, Any]) -> Forward:
 
 def _reads_one_token(embed: Model[Any, Any]) -> bool:
     leaves = {node.name for node in embed.walk() if not node.layers}
-    return ATTRIBUTE_EXTRACTOR in leaves and leaves <= OF_ONE_TOKEN
+    return not leaves.isdisjoint({ATTRIBUTE_EXTRACTOR, AFFIXES}) and leaves <= OF_ONE_TOKEN
 
 
 class TypeCache:

@@ -12,12 +12,13 @@ from spacy_rootmind.network.affixes import build_affix_embed, number_of
 from spacy_rootmind.network.type_cache import cache_embeddings
 
 WIDTH = 8
+SETTINGS = ("attrs", "prefixes", "suffixes")
 WORDS = ["walking", "Walking", "talking", "walks", "king", "ing", "ng", "é", "\n", "முடியாது"]
 
 
-def make(nlp, prefixes=(2,), suffixes=(1, 3)):
-    inner = MultiHashEmbed(WIDTH, ["NORM"], [50], include_static_vectors=False)
-    model = build_affix_embed(inner, WIDTH, list(prefixes), list(suffixes), rows=500)
+def make(nlp, prefixes=(2,), suffixes=(1, 3), attrs=("NORM",), **others):
+    rows = others.pop("rows", [500] * (len(attrs) + len(prefixes) + len(suffixes)))
+    model = build_affix_embed(WIDTH, attrs, prefixes, suffixes, rows, **others)
     model.initialize(X=[Doc(nlp.vocab, words=WORDS)])
     return model
 
@@ -60,7 +61,7 @@ def test_affixes_are_learnt(nlp):
     seen = [stem + end for stem in stems[:60] for end in ("ing", "ed")]
     new = [stem + end for stem in stems[60:] for end in ("ing", "ed")]
     for suffixes, expected in (([3], 1.0), ([1], 1.0), ([5], 0.8)):
-        model, optimizer = make(nlp, (), suffixes), Adam(0.01)
+        model, optimizer = make(nlp, (), suffixes, ()), Adam(0.01)
         target = np.tile([1.0, -1.0], len(seen) // 2)
         for _ in range(60):
             [vectors], backprop = model.begin_update([Doc(nlp.vocab, words=seen)])
@@ -108,28 +109,54 @@ def test_types_are_embedded_once(nlp):
             np.testing.assert_allclose(found, other, atol=1e-6)
 
 
-@pytest.mark.parametrize(("prefixes", "suffixes"), [((), ()), ((0,), (1,)), ((2,), (-1,))])
-def test_lengths_that_are_none_are_refused(nlp, prefixes, suffixes):
+@pytest.mark.parametrize(
+    "settings",
+    [{"prefixes": (0,)}, {"suffixes": (-1,)}, {"rows": [5]}, dict.fromkeys(SETTINGS, ())],
+    ids=str,
+)
+def test_settings_that_do_not_fit_are_refused(nlp, settings):
     with pytest.raises(ValueError, match="expected numbers of characters of 1 or more"):
-        make(nlp, prefixes, suffixes)
+        make(nlp, **settings)
+
+
+def test_without_affixes_it_is_spacys_layer(nlp):
+    attrs, rows = ["NORM", "SHAPE"], [50, 20]
+    found = make(nlp, (), (), attrs, rows=rows)
+    expected = MultiHashEmbed(WIDTH, attrs, rows, include_static_vectors=False)
+    docs = [Doc(nlp.vocab, words=WORDS), Doc(nlp.vocab)]
+    expected.initialize(X=docs)
+    layers = [
+        sorted((node for node in model.walk() if node.param_names), key=lambda node: node.name)
+        for model in (found, expected)
+    ]
+    for own, other in zip(*layers, strict=True):
+        # spaCy counts its seeds from another number.
+        if "seed" in own.attrs:
+            own.attrs["seed"] = other.attrs["seed"]
+        for name in own.param_names:
+            own.set_param(name, other.get_param(name))
+    for own, other in zip(found.predict(docs), expected.predict(docs), strict=True):
+        np.testing.assert_array_equal(own, other)
+
+
+def test_static_vectors_are_mixed_in(nlp):
+    table = spacy.vectors.Vectors(shape=(1, 3))
+    table.add("walks", vector=np.ones(3))
+    nlp.vocab.vectors = table
+    model = make(nlp, (), (1,), (), include_static_vectors=True)
+    [found] = model.predict([Doc(nlp.vocab, words=["walks", "talks"])])
+    assert np.abs(found[0] - found[1]).max() > 0.01
 
 
 def test_pipelines_with_them_are_saved(tmp_path):
     nlp = spacy.blank("xx")
-    inner = {
-        "@architectures": "spacy.MultiHashEmbed.v2",
-        "width": WIDTH,
-        "attrs": ["NORM"],
-        "rows": [50],
-        "include_static_vectors": False,
-    }
     embed = {
         "@architectures": "spacy_rootmind.AffixEmbed.v1",
-        "embed": inner,
         "width": WIDTH,
+        "attrs": ["NORM"],
         "prefixes": [2],
         "suffixes": [1, 2],
-        "rows": 100,
+        "rows": [50, 100, 100, 100],
     }
     encode = {
         "@architectures": "spacy.MaxoutWindowEncoder.v2",
