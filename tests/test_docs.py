@@ -516,7 +516,7 @@ def test_features_page_trains_in_two_steps(features_corpus, tmp_path, monkeypatc
     [init, *_] = block.splitlines()
     run_commands(init, tmp_path)
     train(Path("tagger.cfg"), Path("tagger"), overrides=features_corpus)
-    features, shown = blocks("docs/features.md", "ini")
+    features, shown, _ = blocks("docs/features.md", "ini")
     [features, _] = features.split("[training]")
     merged("cpu.cfg", features + shown).to_disk("own.cfg")
     train(Path("own.cfg"), Path("training"), overrides=features_corpus)
@@ -526,6 +526,11 @@ def test_features_page_trains_in_two_steps(features_corpus, tmp_path, monkeypatc
     doc = nlp("The cat saw a dog.")
     assert doc.has_annotation("MORPH")
     assert doc.has_annotation("DEP")
+
+
+def test_features_page_has_the_embedding_of_shared_vectors():
+    [*_, shown] = blocks("docs/features.md", "ini")
+    assert shown.strip() in make_config(ConfigOptions(pipeline="tagger,root_mst")).to_str()
 
 
 def test_config_blocks_resolve():

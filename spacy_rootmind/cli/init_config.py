@@ -49,7 +49,7 @@ LISTENER = {
     "width": "${components.tok2vec.model.encode.width}",
     "upstream": "*",
 }
-# What the shared token vectors read of words besides the attributes that spaCy has.
+# The shared token vectors read the first and last letters of words.
 AFFIXES = {
     "@architectures": "spacy_rootmind.AffixEmbed.v1",
     "width": "${components.tok2vec.model.encode.width}",
