@@ -88,8 +88,9 @@ class MWTExpander(TrainablePipe):
         self.cfg: dict[str, Any] = {"labels": [], "tokens": {}}
         self._prior = Prior([])
         self._prior_of: tuple[Any, ...] = ()
-        # Choices by the hash of a token, for one prior.
+        # For one prior: choices by the hash of a token, and targets by a token and its words.
         self._kept: dict[int, Choices | None] = {}
+        self._kept_targets: dict[tuple[str, Expansion | None], tuple[Choices, int] | None] = {}
         self._kept_for: Prior | None = None
         register(*WORDS)
 
@@ -169,7 +170,7 @@ class MWTExpander(TrainablePipe):
         """Find the choices of a Doc's tokens, by their place."""
         prior = self.prior
         if self._kept_for is not prior or len(self._kept) > MAX_KEPT:
-            self._kept, self._kept_for = {}, prior
+            self._kept, self._kept_targets, self._kept_for = {}, {}, prior
         found = {}
         for place, orth in enumerate(doc.to_array(ORTH).tolist()):
             if orth not in self._kept:
@@ -306,13 +307,21 @@ class MWTExpander(TrainablePipe):
             text, token = example.predicted[place].text, example.reference[int(gold[place])]
             if token.text != text:
                 continue
-            expansion = read_expansion(token)
-            number = NONE if expansion is None else self._find_number(text, expansion)
-            choices = None if number is None else self.prior.choices(text, number)
-            if choices is not None and number in choices.numbers:
-                right = choices.numbers.tolist().index(number)
-                found.append(Target(place, choices, right))
+            key = text, read_expansion(token)
+            if key not in self._kept_targets:
+                self._kept_targets[key] = self._find_target(*key)
+            target = self._kept_targets[key]
+            if target is not None:
+                found.append(Target(place, *target))
         return found
+
+    def _find_target(self, text: str, expansion: Expansion | None) -> tuple[Choices, int] | None:
+        """Find a token's choices, without this occurrence, and the right one; None without it."""
+        number = NONE if expansion is None else self._find_number(text, expansion)
+        choices = None if number is None else self.prior.choices(text, number)
+        if choices is None or number not in choices.numbers:
+            return None
+        return choices, choices.numbers.tolist().index(number)
 
     def _find_number(self, text: str, expansion: Expansion) -> int | None:
         """Find the script that expands a token so, if it is known."""
