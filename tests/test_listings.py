@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import re
 import runpy
 import sys
 import tarfile
@@ -12,7 +11,6 @@ import pytest
 import srsly
 from conftest import ROOT
 from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
 
 import spacy_rootmind
 
@@ -75,18 +73,6 @@ def project():
         return tomllib.load(file)
 
 
-def test_nothing_is_left_open(folder):
-    for name in ("recipe.yaml", "universe.json"):
-        assert not re.search(r"@[A-Z\d]+@", (folder / name).read_text(encoding="utf8"))
-
-
-@pytest.mark.parametrize("address", [None, "https://example.org/a-parser"])
-def test_needs_the_address_of_the_repository(write_listings, tmp_path, address):
-    make_sdist(tmp_path, address)
-    with pytest.raises(SystemExit, match=r"Repository under \[project.urls\] in pyproject.toml"):
-        write_listings(tmp_path)
-
-
 # --- conda-forge -------------------------------------------------------------------------------
 
 
@@ -114,53 +100,6 @@ def test_recipe_requires_what_the_package_requires(recipe, project):
     build = {str(Requirement(line)) for line in project["build-system"]["requires"]}
     build = {"numpy" if line.startswith("numpy") else line for line in build}
     assert conda_requirements(recipe["requirements"]["host"]) == {"python", "pip", *build}
-
-
-def test_recipe_tests_what_the_distribution_has(recipe, project):
-    [command] = recipe["tests"][1]["script"]
-    sources = [path.rstrip("/") for path in recipe["tests"][1]["files"]["source"]]
-    assert set(sources) == set(project["tool"]["cibuildwheel"]["test-sources"])
-    paths = re.findall(r"tests/\S+", command)
-    assert paths
-    for path in paths:
-        assert (ROOT / path).exists(), path
-    extra = {
-        Requirement(line.partition(";")[0]).name: Requirement(line.partition(";")[0])
-        for line in requires("spacy-rootmind")
-        if re.search(r"extra == .test\W", line)
-    }
-    for line in recipe["tests"][1]["requirements"]["run"]:
-        wanted = Requirement(line.replace(" ", "", 1))
-        assert wanted.specifier == extra[wanted.name].specifier
-
-
-def test_recipe_skips_other_versions_of_python(recipe, project):
-    skipped = " ".join(recipe["build"]["skip"])
-    skipped = [SpecifierSet(own) for own in re.findall(r'match\(python, "(.*?)"\)', skipped)]
-    allowed = SpecifierSet(project["project"]["requires-python"])
-    for python in (f"3.{minor}.0" for minor in range(8, 20)):
-        assert allowed.contains(python) != any(own.contains(python) for own in skipped)
-
-
-@pytest.mark.parametrize("platform", ["linux-64", "linux-aarch64", "osx-arm64", "win-64"])
-def test_recipe_renders(folder, platform):
-    """With the tool that conda-forge builds recipes with."""
-    rattler_build = pytest.importorskip("rattler_build")
-    from rattler_build.tool_config import PlatformConfig
-
-    path = folder / "recipe.yaml"
-    variants = rattler_build.VariantConfig({
-        "python": ["3.10.* *_cpython", "3.14.* *_cp314"], "c_compiler": ["gcc"],
-        "cxx_compiler": ["gxx"], "c_stdlib": ["sysroot"], "c_stdlib_version": ["2.17"],
-    })  # fmt: skip
-    config = rattler_build.RenderConfig(platform=PlatformConfig(target_platform=platform))
-    read = rattler_build.Stage0Recipe.from_yaml(path.read_text("utf8"), recipe_dir=folder)
-    rendered = [variant.recipe.to_dict() for variant in read.render(variants, config)]
-    assert len(rendered) == 2
-    for found in rendered:
-        assert found["package"]["version"] == spacy_rootmind.__version__
-        compilers = [f"gcc_{platform}", f"gxx_{platform}", f"sysroot_{platform} 2.17.*"]
-        assert found["requirements"]["build"] == compilers
 
 
 # --- spaCy's universe --------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 import re
 import shutil
 import sys
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ import srsly
 from commandline import assert_one_root_each, root_mst, run_spacy, tagger, write_config, write_docs
 from conftest import ROOT
 from parsers import SMALL_MODEL, gold_examples, join, update
-from spacy.cli.init_config import fill_config
 from spacy.tokens import Doc
 from spacy.training import Corpus
 from spacy.util import fix_random_seed, load_config, load_model_from_config, walk_dict
@@ -22,7 +20,6 @@ from spacy_rootmind.cli.init_config import make_config
 from spacy_rootmind.cli.options import ConfigOptions
 from spacy_rootmind.pipeline.calibration_corpus import make_calibration_corpus
 from spacy_rootmind.pipeline.callbacks import make_fit_tokenizer
-from spacy_rootmind.pipeline.vectors import HalfPrecisionVectors
 
 PROJECT = ROOT / "projects" / "web"
 sys.path.insert(0, str(PROJECT / "scripts"))
@@ -49,9 +46,6 @@ old
 
 Text below.
 """
-TABLES = {"official": "", "figures": ""}
-
-
 @pytest.fixture(scope="module")
 def corpus(quickstart_docs, tmp_path_factory):
     """A folder with a test set."""
@@ -156,48 +150,6 @@ def test_average_of_weights(trained, corpus, quickstart_docs, tmp_path, monkeypa
     assert temperature != first.get_pipe("root_mst").temperature
 
 
-def with_vectors(trained, folder, vectors_class, **settings):
-    """The pipeline with vectors of two words, which no component uses."""
-    nlp = spacy.load(trained, config={"nlp": {"vectors": settings}})
-    data = np.array([[0.1, 2], [3, 4]], dtype="float32")
-    nlp.vocab.vectors = vectors_class(
-        strings=nlp.vocab.strings, data=data, keys=["turtle", "boat"], attr="NORM"
-    )
-    nlp.to_disk(folder)
-    return folder
-
-
-def test_word_vectors_are_stored_without_their_words(trained, corpus, tmp_path):
-    settings = {"@vectors": "spacy_rootmind.HalfPrecisionVectors.v1"}
-    path = with_vectors(trained, tmp_path / "trained", HalfPrecisionVectors, **settings)
-    stored = make_package.store(path, tmp_path / "stored", corpus)
-    assert np.load(tmp_path / "stored" / "vocab" / "vectors").dtype == "float16"
-    assert "turtle" not in srsly.read_json(tmp_path / "stored" / "vocab" / "strings.json")
-    doc = stored("The TURTLE swam.")
-    assert [token.has_vector for token in doc] == [False, True, False, False]
-    assert doc[1].vector == pytest.approx([0.1, 2], rel=1e-3)
-    meta = make_package.describe(stored, {}, "1.0.0", "r1")
-    assert [source["license"] for source in meta["sources"]] == [
-        "CC BY-SA 4.0",
-        "Apache License 2.0",
-        "Apache License 2.0",
-    ]
-    meta = {**meta, "requirements": ["spacy-rootmind>=1"]}
-    readme = make_package.readme_of(meta, TABLES, "r1", 1)
-    assert "of 2 words" in readme
-    assert "spacy project run further projects/web --vars.trained further/mean" in readme
-
-
-def test_paths_of_the_machine_are_refused(trained, corpus, tmp_path):
-    shutil.copytree(trained, tmp_path / "trained")
-    path = tmp_path / "trained" / "config.cfg"
-    config = load_config(path, interpolate=False)
-    config["corpora"] = {"train": {"@readers": "spacy.Corpus.v1", "path": "/data/train.spacy"}}
-    config.to_disk(path, interpolate=False)
-    with pytest.raises(make_package.PackageError, match=r"found corpora.train.path = '/data/train"):
-        make_package.store(tmp_path / "trained", tmp_path / "stored", corpus)
-
-
 def test_student_is_the_shipped_pipeline_with_a_teacher_and_vectors():
     """Settings left out are filled in; dropout is lower, as the teacher's text is long."""
     script = srsly.read_yaml(PROJECT / "project.yml")["commands"]
@@ -229,39 +181,6 @@ def test_student_is_the_shipped_pipeline_with_a_teacher_and_vectors():
     }
     assert found == differ
     assert student["corpora"]["train"]["gold"] == shipped["corpora"]["train"]
-
-
-@pytest.mark.parametrize("name", ["student", "teacher"])
-def test_config_has_only_settings_that_spacy_knows(name, tmp_path):
-    """Other settings are filled in, and the stated ones stay."""
-    if name == "teacher":
-        pytest.importorskip("spacy_transformers", reason="needs spacy_transformers")
-    paths = [PROJECT / f"{name}.cfg", tmp_path / "filled.cfg", tmp_path / "again.cfg"]
-    for path, filled in pairwise(paths):
-        fill_config(filled, path, silent=True)
-    stated, filled, again = (load_config(path, interpolate=False) for path in paths)
-    assert filled == again
-    assert filled.merge(stated) == filled
-    training = stated["training"]
-    assert training["optimizer"]["learn_rate"]["total_steps"] == training["max_steps"]
-
-
-def test_transformer_is_a_teacher_that_learns_further():
-    own, teacher, student = (
-        load_config(PROJECT / f"{name}.cfg", interpolate=False)
-        for name in ("transformer", "teacher", "student")
-    )
-    assert own["corpora"]["train"] == student["corpora"]["train"]
-    assert list(own["components"]) == list(teacher["components"]) == own["nlp"]["pipeline"]
-    assert all(part == {"source": "${paths.teacher}"} for part in own["components"].values())
-    assert own["training"].pop("max_epochs") == -1
-    for config in (own, teacher):
-        schedule = config["training"]["optimizer"].pop("learn_rate")
-        steps = config["training"].pop("max_steps")
-        assert schedule["total_steps"] == steps == 10 * schedule["warmup_steps"]
-        del config["training"]["eval_frequency"]
-    for name in ("system", "nlp", "training", "initialize"):
-        assert own[name] == teacher[name], name
 
 
 def test_pages_have_the_projects_commands_and_variables():

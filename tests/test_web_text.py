@@ -92,14 +92,6 @@ def test_documents_with_text_of_the_held_out_sets_are_left_out(corpora, held_out
     assert HELD_OUT in shared
 
 
-def test_documents_have_several_sentences():
-    lines = [f"Sentence {number}. Another?" for number in range(100)] + ["", "No end"]
-    found = list(make_text.group_lines(lines, np.random.default_rng(0)))
-    assert [line for document in found for line in document] == [line for line in lines if line]
-    sizes = [len(make_text.SENTENCE_END.findall(" ".join(d))) for d in found[:-1]]
-    assert set(sizes) == set(make_text.SENTENCES)
-
-
 def test_command_writes_docs_with_the_starts_of_lines(corpora, train, held_out, monkeypatch):
     arguments = [corpora, corpora / "text.spacy", train, *held_out]
     monkeypatch.setattr(sys, "argv", ["make_text.py", *map(str, arguments)])

@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 from spacy_rootmind.bulk import sources
 from spacy_rootmind.bulk.arrow_parser import ArrowParser
 from spacy_rootmind.bulk.sources import END, Part, Source, cut_source, list_sources, read_part
-from spacy_rootmind.formats import lines as inputs
 from spacy_rootmind.formats.lines import InputError
 from spacy_rootmind.formats.records import Failure
 
@@ -78,11 +77,6 @@ def test_paragraphs_are_read_once(start, end, tmp_path):
     texts = ["One two.", "Three\nÜnï cödé.", "four five\n\tsix", "end"]
     assert [document.text for document in expected] == texts
     assert_cuts_do_not_matter(source, expected)
-
-
-def test_paragraphs_are_where_their_first_line_is(tmp_path):
-    [source] = list_sources([write(tmp_path / "a.txt", b"One\ntwo\n\nThree")], paragraphs=True)
-    assert [document.id for document in read_all(source, 10_000)] == ["a.txt:0", "a.txt:9"]
 
 
 def test_sentences_of_conllu_are_read_once(tmp_path):
@@ -150,16 +144,6 @@ def test_rows_of_parquet_are_read_once(group, tmp_path):
         cut_source(list_sources([str(path)])[0], 100, PARSER)
 
 
-def test_long_lines_are_errors_of_their_own(tmp_path, monkeypatch):
-    monkeypatch.setattr(inputs, "MAX_LINE", 20)
-    name = write(tmp_path / "a.txt", b"short\n" + b"x" * 50 + b"\nlast\n")
-    [source] = list_sources([name])
-    expected = read_all(source, 10_000)
-    assert [getattr(document, "text", None) for document in expected] == ["short", None, "last"]
-    assert expected[1].error == "input: expected a line of at most 20 bytes, found a longer one"
-    assert_cuts_do_not_matter(source, expected)
-
-
 def test_files_of_folders_patterns_and_other_file_systems_are_found(tmp_path):
     for name in ("b.txt", "a.jsonl.gz", "sub/c.parquet", "notes.md", "_x.txt", ".part-1.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -221,19 +205,6 @@ def test_files_that_are_empty_or_damaged_are_one_part(name, tmp_path):
     (tmp_path / name).touch()
     source = list_sources([str(tmp_path / name)])[0]
     assert cut_source(source, 100, PARSER) == [(0, END, 0)]
-
-
-def test_columns_with_dots_in_their_names_are_cut(tmp_path):
-    parser = ArrowParser("none", text="body.text", id_column="meta.id")
-    texts = [f"Text number {i}. " * 5 for i in range(100)]
-    data = {"meta.id": range(100), "body.text": texts, "body": [{"text": "x" * 1000}] * 100}
-    pq.write_table(pa.table(data), tmp_path / "a.parquet")
-    [source] = list_sources([str(tmp_path / "a.parquet")])
-    parts = [Part(i, source, *cut) for i, cut in enumerate(cut_source(source, 400, parser))]
-    assert len(parts) > 5
-    found = [record for part in parts for record in read_part(part, parser)]
-    assert [record.text for record in found] == texts
-    assert [record.id for record in found] == [str(i) for i in range(100)]
 
 
 def test_docs_are_read_once(tmp_path):

@@ -233,20 +233,6 @@ def test_spacy_has_the_command(run, tmp_path):
     assert refused == "Unknown component 'x' in --pipeline, for --lang en\n"
 
 
-@pytest.mark.workflow
-def test_config_trains(corpus, tmp_path):
-    init_config(tmp_path / "own.cfg", options([*NEIGHBOURS, "root_mst"], lang="en"))
-    overrides = {**QUICK, "paths.train": str(corpus), "paths.dev": str(corpus)}
-    train(tmp_path / "own.cfg", tmp_path / "out", overrides=overrides)
-    nlp = spacy.load(tmp_path / "out" / "model-last")
-    assert nlp.get_pipe("root_mst").temperature != 1.0
-    assert nlp.get_pipe("tok2vec").listening_components == [*NEIGHBOURS, "root_mst"]
-    [gold, *_] = read_docs(corpus, nlp.vocab)
-    doc = nlp(Doc(nlp.vocab, words=[token.text for token in gold]))
-    assert doc.has_annotation("DEP")
-    assert doc.has_annotation("TAG")
-
-
 @pytest.mark.parametrize(
     ("pipeline", "transformer", "annotating"),
     [
@@ -339,17 +325,6 @@ def test_tags_may_begin_with_an_exclamation_mark():
     examples = [Example(nlp.make_doc(gold.text), gold)]
     nlp.initialize(lambda: examples)
     assert nlp.update(examples)["tagger"] > 0
-
-
-@pytest.mark.parametrize("pipeline", [["root_mst"], ["tagger", "root_mst"]])
-def test_vectors_are_used(pipeline, vectors, corpus, tmp_path):
-    init_config(tmp_path / "own.cfg", options(pipeline, vectors=str(vectors)))
-    paths = {"paths.train": str(corpus), "paths.dev": str(corpus)}
-    nlp = init_nlp(load_config(tmp_path / "own.cfg", overrides=paths))
-    assert nlp.vocab.vectors.shape == (3, 3)
-    first = nlp.get_pipe(nlp.pipe_names[0])
-    names = [node.name for node in first.model.walk()]
-    assert "static_vectors" in names
 
 
 def test_vectors_keep_their_class(web_pipeline, tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 import spacy
 import srsly
 from commandline import parse_options
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import DocBin
 
 from spacy_rootmind.annotation.records import read_record
 from spacy_rootmind.cli import check
@@ -93,19 +93,6 @@ def test_a_folder_stands_for_its_files(docs, tmp_path):
         Inputs([str(tmp_path / "none")])
 
 
-@pytest.mark.parametrize("damage", [b"", b"text", "cut", "flip"])
-def test_damaged_docs_are_one_error(docs, damage):
-    content = DocBin(docs=docs).to_bytes()
-    if damage == "cut":
-        content = content[: len(content) // 2]
-    elif damage == "flip":
-        content = bytes([*content[:40], content[40] ^ 255, *content[41:]])
-    else:
-        content = damage
-    with pytest.raises(InputError, match=r"expected Docs as DocBin saves them in in\.spacy"):
-        list(read_docs("in.spacy", content))
-
-
 def test_garbage_collector_stays_on_after_damaged_docs(docs, nlp, tmp_path):
     """Compression is whole, and msgpack inside is not: srsly then leaves the collector off."""
     assert gc.isenabled()
@@ -172,12 +159,3 @@ def test_distributions_need_docs(pipeline, tmp_path):
     with pytest.raises(SettingsError, match="Cannot use --distributions"):
         run(pipeline, [tmp_path / "in.txt"], tmp_path / "out.spacy", distributions=1.5)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt"]
-
-
-def test_docs_without_words(pipeline, tmp_path, nlp):
-    empty = [Doc(nlp.vocab), Doc(nlp.vocab, words=[" ", "\n"]), nlp.make_doc("One cat.")]
-    path = save(empty, tmp_path / "in.spacy")
-    assert run(pipeline, [path], tmp_path / "out", to_format="spacy", distributions=0.1) == 0
-    found = load(tmp_path / "out", nlp)
-    assert [len(doc) for doc in found] == [0, 2, 3]
-    assert distributions(found[2])[0]

@@ -1,13 +1,9 @@
 """Outputs that cannot be written, since the disk is full or a folder may not be changed."""
 
-import os
 import random
-import shutil
 import signal
-import subprocess
 
 import pytest
-from faults.inject import wait_for
 from faults.runs import FORMATS, WRITERS, names_in
 
 # Enough for messages, which go to files as well.
@@ -47,37 +43,6 @@ def test_run_that_cannot_write_all_of_one_file_is_repeated(torn, make_run, expec
     assert check_limit(make_run("file of docs"), SMALLEST + 500, torn, expected("file of docs"))
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    """A folder on a file system of 256 KiB."""
-    command = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(tmp_path)]
-    if not shutil.which("mount") or subprocess.run(command, check=False).returncode:
-        pytest.skip("needs mount, and may use it")
-    yield tmp_path
-    subprocess.run(["umount", str(tmp_path)], check=True)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("form", FORMATS)
-def test_run_on_a_full_disk_is_repeated(form, small_disk, make_run, expected):
-    run = make_run(form)
-    n_full = 0
-    for n_pages in range(4):
-        run.folder = small_disk / str(n_pages)
-        run.folder.mkdir()
-        left = os.statvfs(small_disk)
-        ballast = small_disk / "ballast"
-        ballast.write_bytes(bytes(left.f_bavail * left.f_frsize - n_pages * 4096))
-        result = run()
-        ballast.unlink()
-        if result.returncode:
-            n_full += 1
-            assert b"No space left on device" in result.stderr
-            run.check_repeated(expected(form))
-        shutil.rmtree(run.folder)
-    assert n_full
-
-
 # --- folders that may not be changed -----------------------------------------------------------
 
 
@@ -91,27 +56,6 @@ def test_run_to_a_folder_that_may_not_be_changed_leaves_nothing(form, make_run, 
     assert result.returncode == 1
     assert b"Permission denied" in result.stderr
     assert not names_in(run.folder)
-    run.check_repeated(expected(form))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("form", FORMATS)
-def test_run_whose_folder_is_closed_meanwhile_is_repeated(form, make_run, expected):
-    reached, go = (make_run(form).folder / name for name in ("reached", "go"))
-    run = make_run(form)
-    faults = {**WRITERS, "at": 4, "reached": str(reached), "go": str(go), "unprivileged": True}
-    run.start(faults=faults)
-    wait_for(reached)
-    folders = [path for path in (run.folder, *run.folder.iterdir()) if path.is_dir()]
-    for folder in folders:
-        folder.chmod(0o555)
-    go.touch()
-    result = run.server.wait()
-    for folder in folders:
-        folder.chmod(0o755)
-    assert result.returncode == 1
-    assert b"Permission denied" in result.stderr
-    assert not run.output.exists()
     run.check_repeated(expected(form))
 
 

@@ -83,12 +83,6 @@ def test_large_trees():
             check(heads)
 
 
-def test_lanes_of_projective_trees_are_their_depth():
-    """No wider than needed: words side by side share lanes."""
-    heads = [1, -1, 1, 4, 2, 6, 2]
-    assert len(draw_tree(heads)[0]) == 2 * (1 + 3)
-
-
 def test_example_of_the_module():
     [shown] = [part for part in inspect.getdoc(text_trees).split("\n\n") if "──┼" in part]
     words = ["Anna", "said", "she", "slept"]

@@ -107,14 +107,6 @@ def test_features_that_are_not_pairs_are_kept(features, nlp):
     assert column(data, FEATS) == [features, *["_"] * 10]
 
 
-def test_parts_of_speech_go_with_the_given_features(nlp):
-    features = ["_"] * len(WORDS)
-    features[4] = "Mood=Ind|Number=Sing|Person=3|Tense=Pres|VerbForm=Fin"
-    data = parse(nlp, read(conllu(feats=features)))
-    assert column(data, FEATS) == features
-    assert column(data, UPOS)[4] in ("VERB", "AUX")
-
-
 @pytest.mark.parametrize("tag", ["PUNCT", "DET", "AUX", "ADP", "PROPN"])
 def test_labels_go_with_tags_that_no_tagger_would_give(tag, nlp):
     tags = [tag if word == "dogs" else other for word, other in zip(WORDS, TAGS, strict=True)]
@@ -135,12 +127,6 @@ def test_a_column_with_a_value_is_left_alone_and_others_are_filled(nlp):
     assert column(both, LEMMA)[:11] == lemmas
     assert "_" not in column(both, LEMMA)[11:]
     assert "_" not in column(both, UPOS)
-
-
-def test_features_that_contradict_their_part_of_speech_are_kept(nlp):
-    features = ["Tense=Past" if tag == "NOUN" else "_" for tag in TAGS]
-    data = parse(nlp, read(conllu(upos=TAGS, feats=features)))
-    assert (column(data, UPOS), column(data, FEATS)) == (TAGS, features)
 
 
 def test_replaced_tags_are_those_of_the_words_alone(nlp):
@@ -186,23 +172,6 @@ def test_components_without_analyses_add_features_only_where_they_agree(after, n
     assert column(data, FEATS) == ["Polarity=Pos", *["_"] * 10]
     assert set(column(data, LEMMA)) == {"oh"}
     assert not errors_in(data.decode(), level=3)
-
-
-def test_a_morphologizer_after_the_parser(web_pipeline):
-    order = ["tok2vec", "root_mst", "tagger", "morphologizer", "trainable_lemmatizer"]
-    later = spacy.load(web_pipeline, config={"nlp.pipeline": order})
-    assert later.pipe_names == order
-    data = parse(later, read(conllu(upos=TAGS)))
-    assert column(data, UPOS) == TAGS
-    assert column(data, FEATS)[2] == "_"
-    assert column(data, FEATS)[4] == "Number=Plur"
-
-
-def test_merged_tokens_are_reported(nlp):
-    merging = spacy.load(nlp.path)
-    merging.add_pipe("merge_noun_chunks")
-    [found] = parse_records(merging, read(conllu(upos=TAGS)))
-    assert "changed the tokens" in found.reason
 
 
 # --- heads and labels ----------------------------------------------------------------------------

@@ -9,9 +9,6 @@ import numpy as np
 import pytest
 import spacy
 from device import (
-    CONSTANTS,
-    FUNCTIONS,
-    METHODS,
     MODULE,
     ON_GPU,
     TRANSFERS,
@@ -27,7 +24,6 @@ from spacy.training import Example
 from spacy.util import fix_random_seed
 from thinc.api import Adam, Model, NumpyOps
 
-from spacy_rootmind.annotation.records import read_record
 from spacy_rootmind.annotation.words import Expansion, Word, write_expansions
 from spacy_rootmind.guidelines.constraints import Constraints
 from spacy_rootmind.multiword.expander import MWTExpander
@@ -35,7 +31,6 @@ from spacy_rootmind.multiword.script_scorer import build_script_scorer
 from spacy_rootmind.network.architecture import build_biaffine_parser
 from spacy_rootmind.network.transfer import to_device, to_host
 from spacy_rootmind.pipeline.alternatives import kbest
-from spacy_rootmind.pipeline.details import teacher_name
 from spacy_rootmind.pipeline.root_mst import RootMST
 from spacy_rootmind.training.losses import OBJECTIVES
 
@@ -248,20 +243,6 @@ def test_a_parse_copies_the_same_few_times_whatever_is_in_it(examples, settings,
         run_counted(parser.predict, [example.predicted for example in batch], most=most)
 
 
-def test_a_teacher_on_a_device_keeps_the_same_distributions(examples):
-    there, here = make_both(examples, distribution_threshold=1e-4, sentences="doc")
-    assert teacher_name(there.model, there.labels) == teacher_name(here.model, here.labels)
-    found = []
-    for parser in (there, here):
-        doc = Doc(parser.vocab).from_bytes(examples[0].predicted.to_bytes())
-        parser.set_annotations([doc], parser.predict([doc]))
-        [sentence] = doc.sents
-        found.append(read_record(sentence).distributions[0])
-    for name in ("dependents", "heads", "log_weights", "label_probs"):
-        far, near = (getattr(stored, name) for stored in found)
-        np.testing.assert_allclose(far, near, rtol=1e-3, atol=1e-4)
-
-
 def test_weights_move_between_host_and_device_by_files(examples, tmp_path):
     there, here = make_both(examples)
     learn(there, examples, sgd=Adam(0.01))
@@ -349,15 +330,6 @@ def test_arrays_come_back_as_they_were_sent(arrays):
         np.testing.assert_array_equal(found, sent)
 
 
-@OF_STAND_IN
-def test_nothing_is_copied_without_need():
-    with counted():
-        assert to_device(MODULE, []) == to_host(MODULE, []) == []
-        assert not TRANSFERS.uploads + TRANSFERS.downloads
-    for copy in (to_device, to_host):
-        assert all(a is b for a, b in zip(copy(np, ARRAYS), ARRAYS, strict=True))
-
-
 # --- the stand-in ------------------------------------------------------------------------------
 
 
@@ -376,12 +348,6 @@ def test_the_stand_in_refuses_to_mix():
         with pytest.raises(TypeError, match=r"device|implicit"):
             mix()
     np.testing.assert_array_equal((there + there).get(), here + here)
-
-
-def test_cupy_has_what_the_stand_in_has():
-    cupy = pytest.importorskip("cupy", reason="compares names with CuPy's")
-    assert not [name for name in FUNCTIONS | CONSTANTS if not hasattr(cupy, name)]
-    assert not [name for name in METHODS if not hasattr(cupy.ndarray, name)]
 
 
 # --- multiword tokens ----------------------------------------------------------------------------

@@ -100,25 +100,6 @@ def test_heads_that_only_an_attribute_decides_are_learnt_with_it_alone(attr, lea
     assert accuracy == 1.0 if learns else accuracy < 0.6
 
 
-def test_scores_depend_on_the_attributes_read():
-    nlp = make_nlp(model=with_features("TAG", "MORPH", "LEMMA"))
-    nlp.get_pipe("root_mst").add_label("obj")
-    nlp.initialize()
-    words = ["a", "b", "c"]
-    model = nlp.get_pipe("root_mst").model
-
-    def scores(tags=("N", "V", "N"), morph="Case=Nom", lemma="b", pos="NOUN"):
-        annotation = {"tags": tags, "morphs": ["", morph, ""], "lemmas": ["a", lemma, "c"]}
-        doc = Doc(nlp.vocab, words=words, pos=[pos] * 3, **annotation)
-        return model.predict([doc]).trees.arcs[0]
-
-    expected = scores()
-    np.testing.assert_array_equal(scores(pos="VERB"), expected)
-    assert not np.allclose(scores(lemma="x"), expected)
-    assert not np.allclose(scores(tags=("N", "N", "N")), expected)
-    assert not np.allclose(scores(morph="Case=Acc"), expected)
-
-
 # --- attributes that are missing ---------------------------------------------------------------
 
 
@@ -166,16 +147,6 @@ def test_parsing_needs_the_tagger_or_tags(tagged):
         tagged(TEXTS[0], disable=["tagger"])
     doc = Doc(tagged.vocab, words=["A", "dog"], tags=["DT", "NN"])
     assert tagged(doc, disable=["tagger"]).has_annotation("DEP")
-
-
-def test_docs_without_words_need_no_attributes_and_single_tokens_may_lack_them(tagged):
-    with tagged.select_pipes(enable=["tok2vec", "root_mst"]):
-        docs = [
-            tagged.make_doc(""),
-            tagged.make_doc(" \n"),
-            Doc(tagged.vocab, words=["A", "dog"], tags=["DT", ""]),
-        ]
-        assert all(doc.has_annotation("DEP") for doc in tagged.pipe(docs))
 
 
 def test_annotation_without_token_vectors_is_refused(examples):

@@ -5,7 +5,6 @@ import logging
 import math
 import multiprocessing
 import sys
-import weakref
 
 import numpy as np
 import pytest
@@ -24,7 +23,6 @@ from parsers import (
 from spacy.tokens import Doc, Span
 from strategies import rng_for
 
-from spacy_rootmind.annotation.gold import GoldBatch, training_starts
 from spacy_rootmind.annotation.sentences import choose_starts
 from spacy_rootmind.pipeline import prediction
 from spacy_rootmind.pipeline.prediction import plan_sentences
@@ -102,41 +100,6 @@ def test_choose_starts_is_best_of_all_segmentations(kind, max_words):
         assert n_split == too_long
 
 
-@pytest.mark.parametrize("gain", [-1.0, 0.0])
-@pytest.mark.parametrize("max_words", [1, 2, 3, 7])
-def test_choose_starts_makes_no_more_cuts_than_it_must(gain, max_words):
-    for n in range(1, 25):
-        doc = Doc(VOCAB, words=["a"] * n)
-        starts, n_split = choose_starts(doc, np.full(n, gain), max_words)
-        assert len(starts) - 1 == math.ceil(n / max_words)
-        assert n_split == (n > max_words)
-
-
-BLANK = ["\n", " ", "\n"]
-WORDY = ["\n", "a", " ", "\n", "b", "\n"]
-
-
-@pytest.mark.parametrize(
-    ("words", "gains", "max_words", "expected"),
-    [
-        ([], [], 1, [0]),
-        (BLANK, [-1.0] * 3, 1, [0, 3]),
-        (BLANK, [-1.0, -1.0, 1.0], 1, [0, 2, 3]),
-        (WORDY, [-1.0] * 6, 2, [0, 6]),
-        # A cut comes before a word, so that whitespace stays with the word before it.
-        (WORDY, [-1.0] * 6, 1, [0, 4, 6]),
-        (["a", "\n", "b", "c"], [0.0, -0.1, -5.0, -9.0], 2, [0, 2, 4]),
-    ],
-)
-def test_choose_starts_counts_and_cuts_at_words_and_not_whitespace(
-    words, gains, max_words, expected
-):
-    doc = Doc(VOCAB, words=words)
-    starts, n_split = choose_starts(doc, np.array(gains), max_words)
-    assert starts.tolist() == expected
-    assert n_split == (n_words(doc, 0, len(doc)) > max_words)
-
-
 def test_choose_starts_matches_a_quadratic_table_on_long_docs():
     rng = rng_for("choose long")
     for n, max_words in ((400, 7), (400, 40), (300, 299), (257, 1)):
@@ -150,18 +113,6 @@ def test_choose_starts_matches_a_quadratic_table_on_long_docs():
             totals[end] = totals[max(end - max_words, 0) : end].max() + gain
         assert total_gain(starts, gains) == pytest.approx(totals[n], abs=1e-9)
         assert np.diff(starts).max() <= max_words
-
-
-@pytest.mark.parametrize("max_words", [1, 512, 99_999])
-def test_choose_starts_of_a_very_long_doc_finishes(max_words):
-    n = 100_000
-    doc = Doc(VOCAB, words=["a"] * n)
-    gains = -rng_for("choose longest").random(n)
-    starts, n_split = choose_starts(doc, gains, max_words)
-    assert np.diff(starts).max() <= max_words
-    assert n_split == 1
-    # At most as many pieces as there would be if each were just over half as long as it may be.
-    assert len(starts) - 1 <= 2 * math.ceil(n / max_words)
 
 
 # --- known boundaries, and length ----------------------------------------------------------------
@@ -273,20 +224,6 @@ def test_splits_are_logged_once_a_component(segmenter, quickstart_docs, caplog):
         assert len(log_of_splits(caplog)) == 2
 
 
-@pytest.mark.parametrize("mode", ["auto", "given", "doc"])
-def test_training_sentences_are_no_longer_than_allowed(quickstart_docs, mode):
-    joined = Doc.from_docs(quickstart_docs[:6])
-    nlp = spacy.blank("xx")
-    [example] = gold_examples([joined], nlp)
-    for max_words in (1, 4, 9, 1000):
-        starts = training_starts(example, "ROOT", mode, max_words)
-        assert longest(example.predicted, starts.tolist()) <= max_words
-        gold = {s.start for s in joined.sents} if mode != "doc" else {0}
-        assert gold <= set(starts.tolist())
-        batch = GoldBatch.from_examples([example], "ROOT", mode, max_words)
-        assert max(map(len, batch.sentences[0])) <= max_words
-
-
 def test_training_in_the_component_bounds_its_sentences(quickstart_docs, monkeypatch):
     nlp, examples = initialized([Doc.from_docs(quickstart_docs[:6])], max_sentence_length=4)
     model = nlp.get_pipe("root_mst").model
@@ -357,51 +294,7 @@ def test_a_long_doc_with_shared_vectors_is_parsed_as_if_seen_at_once(quickstart_
     assert parse_of(nlp(Doc(nlp.vocab, words=words))) == whole
 
 
-def refuse(item):
-    raise NotImplementedError("no vectors")
-
-
-def test_slices_have_what_the_doc_has():
-    words = [*"abcdefgh"]
-    doc = Doc(VOCAB, words=words, spaces=[False, True] * 4, tags=words, pos=["NOUN"] * 8)
-    doc.ents = [Span(doc, 1, 4, label="X", kb_id="Q1"), Span(doc, 6, 8, label="Y")]
-    doc.tensor = np.arange(16.0).reshape(8, 2)
-    # A user's hook for vectors, which may fail or take long, is none of the parser's business.
-    for hooks in (doc.user_hooks, doc.user_span_hooks, doc.user_token_hooks):
-        hooks.update(vector=refuse, vector_norm=refuse)
-    for token in doc:
-        token.lemma_, token.norm_ = token.text * 2, token.text * 3
-        token.dep_ = "dep"
-        token.set_morph(f"Number={token.text}")
-    piece = prediction._copy_slice(doc, 2, 7)
-    for token in piece:
-        other = doc[token.i + 2]
-        for name in ("text_with_ws", "norm_", "lemma_", "tag_", "pos_", "dep_", "morph"):
-            assert str(getattr(token, name)) == str(getattr(other, name))
-        assert (token.ent_type_, token.ent_kb_id_) == (other.ent_type_, other.ent_kb_id_)
-    assert [ent.text for ent in piece.ents] == ["cd", "g"]
-    np.testing.assert_array_equal(piece.tensor, doc.tensor[2:7])
-
-
 # --- memory --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("step", ["score", "find_vectors"])
-def test_prediction_drops_the_callbacks_for_gradients(segmenter, monkeypatch, step):
-    """They hold the output of every layer, so that one more batch would be in memory."""
-    run, callbacks = getattr(prediction, step), []
-
-    def run_and_watch(*args, **kwargs):
-        assert not any(callback() for callback in callbacks)
-        result, backprop = run(*args, **kwargs)
-        callbacks.append(weakref.ref(backprop))
-        return result, backprop
-
-    monkeypatch.setattr(prediction, step, run_and_watch)
-    monkeypatch.setattr(prediction, "MAX_TOKENS", 16)
-    monkeypatch.setattr(prediction, "MAX_SCORES", 50)
-    segmenter(segmenter.make_doc("The dog barks. A cat slept. " * 10))
-    assert len(callbacks) > 2
 
 
 def test_no_call_of_the_network_gets_more_than_allowed(segmenter, quickstart_docs, monkeypatch):
@@ -494,13 +387,3 @@ def test_memory_of_a_long_doc_is_bounded(of_default_size, settings):
     assert 500 < found["longest"] <= 512
     # All arc scores of one sentence would take 550 MiB, and each copy of all parts 24 MiB.
     assert found["mib"] < 300
-
-
-@pytest.mark.slow
-@on_linux
-@may_fork
-@pytest.mark.parametrize("settings", [{}, {"sentences": "doc"}, {"confidence": True}])
-def test_memory_of_a_very_long_doc_is_bounded(of_default_size, settings):
-    found = in_a_fork(measure, of_default_size, settings, 100_000)
-    assert found["longest"] <= 512
-    assert found["mib"] < 1024

@@ -29,7 +29,6 @@ from strategies import rng_for
 
 from spacy_rootmind.annotation.details import ParseDetails
 from spacy_rootmind.annotation.gold import GoldBatch, training_starts
-from spacy_rootmind.annotation.line_starts import sentence_gaps
 from spacy_rootmind.annotation.sentences import (
     CERTAIN,
     bounds,
@@ -113,14 +112,6 @@ def test_predict_leaves_docs_alone_and_parsing_again_keeps_sentences(segmenter):
     assert arcs_of(doc) == arcs
 
 
-def test_predict_says_when_the_boundary_weights_are_damaged(segmenter):
-    nlp = with_weights_of(segmenter)
-    linear = nlp.get_pipe("root_mst").model.get_ref("boundaries").layers[0].layers[-1]
-    linear.set_param("W", linear.get_param("W") * np.nan)
-    with pytest.raises(ValueError, match="not finite"):
-        nlp(TEXT)
-
-
 # --- keeping them ------------------------------------------------------------------------------
 
 
@@ -165,14 +156,6 @@ def test_auto_keeps_what_an_earlier_component_found(segmenter, quickstart_docs, 
         assert starts_of(nlp(text)) == expected
         differs |= starts_of(segmenter(text)) != expected
     assert differs
-
-
-def test_auto_keeps_boundaries_next_to_labels_that_came_first(segmenter):
-    # An earlier component that sets DEP makes spaCy itself refuse to set boundaries.
-    doc = segmenter.make_doc(TEXT)
-    doc[0].dep_ = "det"
-    assert starts_of(segmenter(doc)) == TEXT_STARTS
-    assert_parsed(doc)
 
 
 @pytest.mark.parametrize("mode", ["auto", "given"])
@@ -262,24 +245,6 @@ def test_training_docs_of_one_sentence_each_are_told_of_and_learnt(
         assert starts_of(pipeline(doc)) == [0, 12]
 
 
-def test_training_docs_of_several_sentences_are_not_warned_of(quickstart_docs, caplog):
-    for docs in (
-        join(quickstart_docs[:20], 2),
-        [*quickstart_docs[:10], *join(quickstart_docs[10:12], 2)],
-    ):
-        nlp = make_nlp()
-        with caplog.at_level(logging.WARNING, logger="spacy"):
-            nlp.initialize(lambda docs=docs, nlp=nlp: gold_examples(docs, nlp))
-        assert warnings_of(caplog) == []
-        assert nlp.get_pipe("root_mst").cfg["finds_boundaries"] is True
-
-
-def unannotated(nlp, n=5):
-    """Examples whose references are bare tokens, as a streamed corpus may start with."""
-    docs = [Doc(nlp.vocab, words=["It", "rained", "."]) for _ in range(n)]
-    return gold_examples(docs, nlp)
-
-
 def finds_boundaries(nlp):
     return nlp.get_pipe("root_mst").cfg["finds_boundaries"]
 
@@ -308,26 +273,6 @@ def test_boundaries_are_learnt_once_training_sees_one(quickstart_docs, caplog, t
     nlp.to_disk(tmp_path)
     assert finds_boundaries(spacy.load(tmp_path))
     assert not warnings_of(caplog)
-
-
-@pytest.mark.parametrize("words", [[], ["Yes"], ["\n"], ["Yes", "\n"]])
-def test_docs_of_a_word_at_most_are_no_evidence(quickstart_docs, caplog, words):
-    """spaCy counts an empty Doc as annotated."""
-    nlp = make_nlp()
-    heads = [0] * len(words)
-    tiny = Doc(nlp.vocab, words=words, heads=heads, deps=["ROOT"] * len(words))
-    streamed = [*unannotated(nlp), *gold_examples([tiny], nlp)]
-    labels = ["ROOT", "nsubj"]
-    with caplog.at_level(logging.WARNING, logger="spacy"):
-        nlp.get_pipe("root_mst").initialize(lambda: streamed, nlp=nlp, labels=labels)
-    assert not finds_boundaries(nlp)
-    assert warnings_of(caplog) == []
-    assert starts_of(nlp("One sentence. Another.")) == [0]
-    other = make_nlp()
-    single = gold_examples([tiny, *quickstart_docs[:3]], other)
-    with caplog.at_level(logging.WARNING, logger="spacy"):
-        other.initialize(lambda: single)
-    assert len(warnings_of(caplog)) == 1
 
 
 def test_a_batch_with_a_boundary_is_trained_on_it(quickstart_docs):
@@ -386,13 +331,6 @@ def test_given_demands_boundaries(make):
         assert len(list(nlp(text).sents)) == len(nlp(text))
 
 
-def test_given_takes_unknown_for_no(make):
-    nlp = make(sentences="given")
-    doc = nlp.make_doc(TEXT)
-    doc[12].is_sent_start = True
-    assert starts_of(nlp(doc)) == [0, 12]
-
-
 # --- sentences by a hook ------------------------------------------------------------------------
 
 
@@ -416,19 +354,6 @@ def test_sentences_of_a_hook_are_those_that_are_parsed(make, mode):
     assert [len([t for t in sent if t.head == t]) for sent in doc.sents] == [1, 1, 1]
     assert all(sent._.parse_log_prob is not None for sent in doc.sents)
     assert nlp.evaluate([Example(doc, doc)])["root_violations"] == 0.0
-
-
-@pytest.mark.parametrize("mode", ["auto", "given"])
-def test_sentences_of_a_hook_are_trained_on(mode):
-    """The Doc to parse may have the hook, or the reference."""
-    gold = Doc(VOCAB, words=["She", "slept", ".", "Yes", "."])
-    for example in (
-        Example(hook(Doc(VOCAB, words=["She", "slept", ".", "Yes", "."]), 0, 3), gold),
-        Example(Doc(VOCAB, words=["She", "slept", ".", "Yes", "."]), hook(gold.copy(), 0, 3)),
-    ):
-        assert training_starts(example, "ROOT", mode).tolist() == [0, 3, 5]
-    boundaries = GoldBatch.from_examples([example], "ROOT", mode).boundaries
-    assert boundaries.tolist() == [MISSING, 0, 0, 1, 0]
 
 
 # --- the whole Doc -------------------------------------------------------------------------------
@@ -524,15 +449,6 @@ def test_heads_on_a_cycle_are_learnt_around(segmenter):
         assert len(parse.starts) >= 2
 
 
-def test_update_takes_odd_docs_among_others(learning):
-    parser, examples = learning
-    blank = Example(Doc(parser.vocab, words=["\n", " "]), Doc(parser.vocab, words=["\n", " "]))
-    alone = parser.update(examples[:1])["root_mst"]
-    assert alone > 0
-    together = parser.update([*examples[2:3], blank, examples[-1], examples[0], blank])
-    assert together["root_mst"] == pytest.approx(alone, rel=1e-4)
-
-
 @pytest.mark.parametrize("threshold", [0, 1e-6, 0.2, 0.8, 1 - 1e-6, 1])
 def test_a_threshold_on_the_probability_of_a_start(make, threshold):
     nlp = make(boundary_threshold=threshold, blank_lines=False)
@@ -547,15 +463,6 @@ def test_a_threshold_on_the_probability_of_a_start(make, threshold):
         assert starts_of(doc) == starts_by(doc, np.where(is_start, 1e3 + scores, scores - 1e3))
         found += len(starts_of(doc)) - 1
     assert found > 10 or threshold > 0.5
-
-
-@pytest.mark.parametrize("threshold", [0, 1])
-def test_extreme_thresholds_keep_what_is_stated(make, threshold):
-    nlp = make(boundary_threshold=threshold)
-    words = ["The", "cat", "slept", "\n\n", "Tom", "saw", "him"]
-    marks = [True, None, True, None, None, False, None]
-    found = starts_of(nlp(Doc(nlp.vocab, words=words, sent_starts=marks)))
-    assert found == ([0, 1, 2, 4, 6] if threshold == 0 else [0, 2, 4])
 
 
 # --- probabilities of starts ---------------------------------------------------------------------
@@ -609,30 +516,6 @@ def test_lines_constraints_and_joined_sentences_leave_probabilities_of_starts(ma
         if prob is not None and (prob > 0.5) != token.is_sent_start
     }
     assert decided == {"window": True, ")": False, "The": True, "She": False}
-
-
-def test_stated_starts_have_no_probability(make):
-    nlp = make(confidence=True)
-    made = nlp.make_doc(TEXT)
-    expected = expected_probs(nlp, made)
-    made[3].is_sent_start, made[5].is_sent_start = True, False
-    expected[3] = expected[5] = None
-    assert_probs(start_probs(nlp(made)), expected)
-
-
-def test_starts_have_no_probability_where_nothing_predicts_them(make, segmenter, trained):
-    """After a sentencizer, by a parser that has learnt none, and without confidence."""
-    sentencizer = spacy.blank("xx").add_pipe("sentencizer")
-    after = [
-        make(confidence=True, sentences=mode)(sentencizer(segmenter.make_doc(TEXT)))
-        for mode in ("auto", "given", "doc")
-    ]
-    with settable(trained) as set_all:
-        untaught = set_all(confidence=True)(TEXT)
-    without = make()(TEXT)
-    for doc in (*after, untaught, without):
-        assert start_probs(doc) == [None] * len(doc)
-        assert (doc[0]._.head_prob is None) == (doc is without)
 
 
 def test_probabilities_of_starts_are_saved_and_outdated_with_their_sentence(make):
@@ -698,13 +581,6 @@ def test_each_sentence_has_a_word(text, starts, expected):
     assert found == expected
 
 
-@pytest.mark.parametrize(("before", "after"), [(2.0, 1.0), (1.0, 2.0)])
-def test_marks_without_a_side_of_their_own_go_to_the_less_likely_boundary(before, after):
-    doc = spacy.blank("xx")('She came " He slept')
-    starts, _ = choose_starts(doc, join_wordless(doc, np.array([3, -1, before, after, -1])), 512)
-    assert starts.tolist() == [0, 2 if before > after else 3, 5]
-
-
 def test_joined_sentences_keep_what_is_known():
     """Random words, marks and whitespace, with boundaries that are stated or ruled out."""
     rng = rng_for("wordless")
@@ -734,14 +610,6 @@ def test_joined_sentences_keep_what_is_known():
         n_kept += not all(n_words[1])
         n_joined += len(before) - len(after)
     assert min(n_kept, n_joined) > 50
-
-
-def test_forced_roots_without_a_word_keep_their_sentences(make):
-    """Constraints state the boundary between two roots, so it is not joined away."""
-    arcs = Constraints(forced=[(0, 0), (1, 1), (2, 2)])
-    nlp = make(boundary_threshold=0)
-    assign(nlp.get_pipe("root_mst"), constraints=lambda doc: arcs)
-    assert starts_of(nlp(Doc(nlp.vocab, words=["Anna", '"', "Tom"]))) == [0, 1, 2]
 
 
 # --- line ends ---------------------------------------------------------------------------------
@@ -798,29 +666,6 @@ def test_items_start_sentences_on_request(make):
         assert starts_in(nlp, Doc(VOCAB, words=words, sent_starts=marked)) == starts
 
 
-@pytest.mark.parametrize("mode", ["given", "doc"])
-@pytest.mark.parametrize(("space", "is_on"), [("\n", True), ("\n\n", False)])
-def test_sentences_given_or_of_whole_docs_ignore_lines(make, mode, space, is_on):
-    given = Doc(VOCAB, words=["a", space, "b"], sent_starts=[True, False, False])
-    assert starts_in(make(line_ends=is_on, sentences=mode), given) == ["a"]
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["a", "\n\n", "b"], [(0, 2)]),
-        (["a", "\n", "b"], []),
-        (["a", "\n", " ", "\n", "b"], [(0, 4)]),
-        (["a", "\r\n\r\n", "b", "\n \t\n", "c"], [(0, 2), (2, 4)]),
-        (["\n\n", "a", "b", "\n\n"], []),
-        (["\n\n", "\n"], []),
-        ([], []),
-    ],
-)
-def test_gaps_with_blank_lines(words, expected):
-    assert sentence_gaps(Doc(VOCAB, words=words), blank_lines=True, line_ends=False) == expected
-
-
 @pytest.mark.parametrize(
     "text", ["\n\nThe cat slept.", "  Yes", " \n The cat. See the dog.", "\nSee the file."]
 )
@@ -832,18 +677,6 @@ def test_whitespace_before_the_first_word_is_no_sentence(make, text):
     for doc in (nlp(text), nlp(with_head)):
         assert_parsed(doc)
         assert not next(doc.sents).text.isspace()
-
-
-@pytest.mark.parametrize(
-    ("words", "starts", "expected"),
-    [
-        (["a", "\n\n", "b"], [True, True, None], ["a", "\n\n"]),
-        (["a", "\n", "\n", "b"], [True, None, True, None], ["a", "\n"]),
-        (["a", "\n", "\n", "b"], [True, None, False, None], ["a", "b"]),
-    ],
-)
-def test_a_boundary_within_a_blank_line_is_the_only_one(make, words, starts, expected):
-    assert starts_in(make(), Doc(VOCAB, words=words, sent_starts=starts)) == expected
 
 
 def test_boundaries_of_a_doc_and_constraints_go_before_blank_lines(make):

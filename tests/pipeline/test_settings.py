@@ -11,7 +11,6 @@ from parsers import SMALL_MODEL, make_nlp
 from spacy.util import registry
 
 from spacy_rootmind import configure
-from spacy_rootmind.parameters import descriptions
 from spacy_rootmind.pipeline.alternatives import kbest
 from spacy_rootmind.pipeline.factory import make_root_mst
 from spacy_rootmind.pipeline.settings import Objective, Settings, default_settings
@@ -176,15 +175,6 @@ def test_numbers_of_numpy_are_taken_and_kept_as_plain_ones():
     assert (settings.max_sentence_length, settings.temperature) == (7, 0.5)
 
 
-def test_factory_has_every_setting_with_its_default():
-    nlp = spacy.blank("xx")
-    nlp.add_pipe("root_mst")
-    config = nlp.config["components"]["root_mst"]
-    assert {name: config[name] for name in CASES} == default_settings()
-    others = {"factory", "model", "scorer"}
-    assert set(config) == {*CASES, *others}
-
-
 @pytest.mark.parametrize("maker", ["kbest", "sample", "sample_without_replacement"])
 def test_number_and_seed_of_alternatives_are_integers(maker):
     make = registry.misc.get(f"spacy_rootmind.{maker}.v1")
@@ -213,7 +203,3 @@ def test_factory_has_every_setting_with_its_type():
     for name, setting in settings.items():
         assert parameters[name].default == setting.default
         assert types[name] == get_args(setting.type)[0]
-
-
-def test_every_setting_has_a_description():
-    assert set(descriptions(Settings)) == set(CASES)

@@ -140,34 +140,6 @@ def test_parser_before_the_transformer_is_an_error(config, gold):
         train()
 
 
-def test_listener_may_name_its_transformer(package, encoder, gold):
-    heard = listener(package, upstream="second")
-    config = make_config(package, encoder, {"root_mst": root_mst(heard)})
-    for components in (config["components"], config["initialize"]["components"]):
-        components["first"] = components["second"] = components.pop("transformer")
-    config["nlp"]["pipeline"] = ["first", "second", "root_mst"]
-    nlp, examples = initialized(config, gold)
-    before = {name: weights_of(encoder_of(nlp, name)) for name in ("first", "second")}
-    losses_of(nlp, examples[:4], steps=2)
-    assert unchanged(before["first"], encoder_of(nlp, "first"))
-    assert not unchanged(before["second"], encoder_of(nlp, "second"))
-
-
-def test_sourced_encoder_is_learnt_over(trained, config, gold, tmp_path):
-    trained.to_disk(tmp_path)
-    config["components"]["transformer"] = {"source": str(tmp_path)}
-    config["initialize"]["components"] = {}
-    nlp = make_nlp(config)
-    before = weights_of(encoder_of(nlp))
-    assert unchanged(before, encoder_of(trained))
-    examples = gold_examples(gold, nlp)
-    with nlp.select_pipes(disable="transformer"):
-        nlp.initialize(lambda: examples)
-    losses = losses_of(nlp, examples[:4], nlp.resume_training())
-    assert losses[-1] < 0.8 * losses[0]
-    assert not unchanged(before, encoder_of(nlp))
-
-
 def test_replaced_listener_parses_alike_and_learns_alone(trained, gold, tmp_path):
     trained.to_disk(tmp_path / "shared")
     nlp = spacy.load(tmp_path / "shared")
@@ -250,19 +222,6 @@ def test_docs_without_words_are_parsed_and_learnt_among_others(trained, config, 
     assert np.isfinite(update(nlp, examples[:4], optimizer)["root_mst"])
 
 
-def test_whitespace_among_words_changes_no_sentence(trained):
-    doc = trained("The cat saw a dog. \n\n It slept .\n")
-    assert [sent.text.strip() for sent in doc.sents] == ["The cat saw a dog.", "It slept ."]
-    assert all(token.dep_ == "dep" for token in doc if token.is_space)
-
-
-def test_words_that_the_encoder_has_no_place_for_are_parsed(trained):
-    """A window of them has many times the pieces that the encoder takes at once."""
-    words = ["Donaudampfschifffahrtsgesellschaft" * 3] * 40
-    doc = trained(Doc(trained.vocab, words=words))
-    assert all(sum(token.head == token for token in sent) == 1 for sent in doc.sents)
-
-
 def test_long_doc_is_parsed_as_its_windows_say(trained, gold, monkeypatch):
     words = [token.text for doc in gold for token in doc]
     words = (words * (3000 // len(words) + 1))[:3000]
@@ -287,14 +246,6 @@ def test_mixed_precision_parses_in_float32_on_a_cpu(trained, tmp_path):
     trees = mixed.get_pipe("root_mst").model.predict(docs).trees
     assert {arcs.dtype.name for arcs in trees.arcs} == {"float32"}
     assert arcs(mixed(TEXTS[0])) == arcs(trained(TEXTS[0]))
-
-
-def test_bytes_and_processes_share_the_work(trained):
-    expected = [arcs(trained(text)) for text in TEXTS]
-    nlp = make_nlp(trained.config)
-    nlp.from_bytes(trained.to_bytes())
-    docs = nlp.pipe(TEXTS * 2, n_process=2, batch_size=2)
-    assert [arcs(doc) for doc in docs] == expected * 2
 
 
 # --- another pipeline --------------------------------------------------------------------------
