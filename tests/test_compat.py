@@ -163,22 +163,3 @@ def test_no_class_overrides_a_private_method_of_spacy():
                         if is_private(name) and any(name in vars(base) for base in bases)
                     ]
     assert not found
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "from spacy.cli._util import app",
-        "from spacy.schemas import ConfigSchemaTraining",
-        "from spacy.tokens.underscore import Underscore",
-        "import spacy\nspacy.cli",
-        "from spacy import displacy, util\nutil.combine_score_weights",
-        "import thinc.compat",
-        "def run(layer):\n    return layer._func",
-        "def run(nlp):\n    return nlp._pipe_configs['root_mst']",
-        "class Own:\n    def _get_cfg(self):\n        return super()._get_cfg()",
-    ],
-)
-def test_an_undocumented_name_is_found(source):
-    nodes = nodes_of(source)
-    assert [*undocumented(nodes), *private_uses(nodes, own_names([nodes]))]

@@ -2,15 +2,11 @@
 
 import pytest
 import spacy
-from commandline import spacy_command
 from conftest import CONFIGS, QUICKSTART
 from spacy.cli.init_config import fill_config
 from spacy.cli.train import train
 from spacy.tokens import DocBin
 from spacy.util import load_config
-
-from spacy_rootmind.cli.init_config import make_config
-from spacy_rootmind.cli.options import ConfigOptions
 
 SHIPPED = [*sorted(CONFIGS.glob("*.cfg")), QUICKSTART / "configs" / "config.cfg"]
 # Packages that the configs over transformers need as well.
@@ -49,18 +45,3 @@ def test_linear_parser_of_its_config_trains_and_loads(corpus, tmp_path):
     assert nlp.meta["performance"]["dep_uas"] > 0.5
     doc = nlp("The cat saw a dog.")
     assert sum(token.head.i == token.i for token in doc) == 1
-
-
-def test_spacy_debugs_the_parser_of_a_config_with_features(corpus, tmp_path):
-    """It updates the parser alone, without the components that predict its features."""
-    config = make_config(ConfigOptions(pipeline="tagger,root_mst"))
-    config["components"]["root_mst"]["model"]["features"] = {
-        "@architectures": "spacy.MultiHashEmbed.v2",
-        **{"width": 8, "attrs": ["TAG"], "rows": [50], "include_static_vectors": False},
-    }
-    config.to_disk(tmp_path / "features.cfg")
-    arguments = ["--paths.train", corpus, "--paths.dev", corpus]
-    printed = spacy_command(
-        "debug", "model", tmp_path / "features.cfg", "root_mst", *arguments, cwd=tmp_path
-    )
-    assert "model looks good" in printed

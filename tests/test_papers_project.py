@@ -15,7 +15,7 @@ from commandline import PLAIN, run_module
 from conftest import QUICKSTART, ROOT
 from environments import make_installed
 
-from spacy_rootmind import arc_marginals, decode
+from spacy_rootmind import decode
 
 pytestmark = pytest.mark.workflow
 
@@ -112,10 +112,6 @@ def matrices(project, treebank, state="head_selection"):
         return squares, heads, int(found["train_sentences"])
 
 
-def all_matrices(project, state):
-    return [square for name in TREEBANKS for square in matrices(project, name, state)[0]]
-
-
 def gold_heads(source, treebank):
     """Heads of the test sentences, read directly from CoNLL-U."""
     [path] = (source / f"UD_{treebank}").glob("*-test.conllu")
@@ -171,49 +167,10 @@ def test_malformed_trees_and_correct_heads_are_counted_right(project):
         assert found["repaired"] - found["broken"] == found["correct"][1] - found["correct"][0]
 
 
-def saved_rates(project):
-    lines = (project / "rates.jsonl").read_text(encoding="utf8").splitlines()
-    return [own for own in map(json.loads, lines) if own["epochs"] == 1]
-
-
-@pytest.mark.parametrize("treebank", TREEBANKS)
-def test_rates_are_those_of_parsers_trained_with_each_kind_of_input(project, source, treebank):
-    found = [own for own in saved_rates(project) if own["treebank"] == treebank]
-    assert [own["inputs"] for own in found] == ["words", "predicted", "gold"]
-    words = sum(len(own) - 1 for own in gold_heads(source, treebank))
-    for own in found:
-        assert own["seed"] == 0
-        assert own["train_sentences"] == matrices(project, treebank)[2]
-        assert own["sentences"] == TREEBANKS[treebank]["test"]
-        assert own["words"] == words
-    assert len({tuple(own["correct"]) for own in found}) == 3
-    [line] = [own for own in rows(project, "malformed_rates-treebanks") if own[0] == treebank]
-    shown = [f"{100 * own['malformed'] / own['sentences']:.2f}" for own in found]
-    assert line[2] == ""
-    assert line[3:] == [
-        cell
-        for own, rate in zip(found, shown, strict=True)
-        for cell in ("1", rate, f"{100 * own['correct'][1] / words:.2f}")
-    ]
-
-
 # --- A Root of a Problem -----------------------------------------------------------------------
 
 
 # --- Efficient Sampling ------------------------------------------------------------------------
-
-
-def test_bias_in_closed_form_is_right(project):
-    distances = []
-    for square in all_matrices(project, "head_selection"):
-        if 3 <= len(square) - 1 <= 40:
-            exact = arc_marginals(square.astype(float))[1:, 0]
-            weights = np.exp(square[1:, 0].astype(float))
-            distances.append(np.abs(exact - weights / weights.sum()).sum() / 2)
-    table = {line[0]: line for line in rows(project, "sampling-bias-head_selection")}
-    line = table["naive draw in closed form, scores as scored"]
-    assert int(line[1]) == len(distances)
-    assert float(line[2]) == pytest.approx(np.mean(distances), rel=1e-6)
 
 
 # --- what is written ---------------------------------------------------------------------------

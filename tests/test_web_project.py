@@ -4,7 +4,6 @@ import re
 import shutil
 import sys
 
-import numpy as np
 import pytest
 import spacy
 import srsly
@@ -12,18 +11,15 @@ from commandline import assert_one_root_each, root_mst, run_spacy, tagger, write
 from conftest import ROOT
 from parsers import SMALL_MODEL, gold_examples, join, update
 from spacy.tokens import Doc
-from spacy.training import Corpus
 from spacy.util import fix_random_seed, load_config, load_model_from_config, walk_dict
 from ud_treebanks import write_treebank
 
 from spacy_rootmind.cli.init_config import make_config
 from spacy_rootmind.cli.options import ConfigOptions
-from spacy_rootmind.pipeline.calibration_corpus import make_calibration_corpus
 from spacy_rootmind.pipeline.callbacks import make_fit_tokenizer
 
 PROJECT = ROOT / "projects" / "web"
 sys.path.insert(0, str(PROJECT / "scripts"))
-import average_weights  # noqa: E402
 import make_package  # noqa: E402
 from training_callbacks import make_start_from  # noqa: E402
 
@@ -46,6 +42,8 @@ old
 
 Text below.
 """
+
+
 @pytest.fixture(scope="module")
 def corpus(quickstart_docs, tmp_path_factory):
     """A folder with a test set."""
@@ -126,30 +124,6 @@ def test_training_starts_from_another_pipeline(trained, quickstart_docs):
         assert nlp.get_pipe(name).model.to_bytes() != pipe.model.to_bytes(), name
 
 
-def test_average_of_weights(trained, corpus, quickstart_docs, tmp_path, monkeypatch):
-    nlp = spacy.load(trained)
-    examples = gold_examples(join(quickstart_docs[100:140], 5), nlp)
-    optimizer = nlp.create_optimizer()
-    for _ in range(3):
-        update(nlp, examples, optimizer)
-    nlp.to_disk(tmp_path / "further")
-    dev = corpus / "test.spacy"
-    arguments = [trained, tmp_path / "further", "--dev", dev, "--output", tmp_path / "mean"]
-    monkeypatch.setattr(sys, "argv", ["average_weights.py", *map(str, arguments)])
-    average_weights.main()
-    first, mean = spacy.load(trained), spacy.load(tmp_path / "mean")
-    for name, pipe in first.pipeline:
-        nodes = [p.model.walk() for p in (pipe, nlp.get_pipe(name), mean.get_pipe(name))]
-        for of_first, of_other, of_mean in zip(*nodes, strict=True):
-            for param in of_first.param_names:
-                weights = of_first.get_param(param), of_other.get_param(param)
-                assert of_mean.get_param(param) == pytest.approx(np.mean(weights, axis=0), abs=1e-6)
-    temperature = mean.get_pipe("root_mst").temperature
-    make_calibration_corpus(Corpus(dev))(mean)
-    assert mean.get_pipe("root_mst").temperature == pytest.approx(temperature)
-    assert temperature != first.get_pipe("root_mst").temperature
-
-
 def test_student_is_the_shipped_pipeline_with_a_teacher_and_vectors():
     """Settings left out are filled in; dropout is lower, as the teacher's text is long."""
     script = srsly.read_yaml(PROJECT / "project.yml")["commands"]
@@ -181,24 +155,6 @@ def test_student_is_the_shipped_pipeline_with_a_teacher_and_vectors():
     }
     assert found == differ
     assert student["corpora"]["train"]["gold"] == shipped["corpora"]["train"]
-
-
-def test_pages_have_the_projects_commands_and_variables():
-    project = srsly.read_yaml(PROJECT / "project.yml")
-    commands = {command["name"] for command in project["commands"]} | {*project["workflows"]}
-    readme, *others = (
-        path.read_text(encoding="utf8")
-        for path in (PROJECT / "README.md", *sorted((PROJECT / "package").glob("*.md")))
-    )
-    text = "\n".join([readme, *others])
-    loops = " ".join(re.findall(r"for command in (.*?); do", text)).split()
-    run = {name for name in re.findall(r"project run (\S+)", text) if name != "$command"}
-    assert {"student-further", "average", "further"} <= run | {*loops} <= commands
-    assert {"student", "trained", "text"} <= {*re.findall(r"--vars\.(\w+)", text)}
-    assert {*re.findall(r"--vars\.(\w+)", text)} <= {*project["vars"]}
-    _, _, table = readme.partition("| variable | default | meaning |")
-    rows = re.findall(r"(?m)^\| (`[^|]*`) \|", table)
-    assert {*re.findall(r"`(\w+)`", " ".join(rows))} == {*project["vars"]}
 
 
 @pytest.mark.workflow

@@ -86,12 +86,6 @@ def test_corpora_become_running_text(corpora, held_out):
     )
 
 
-def test_documents_with_text_of_the_held_out_sets_are_left_out(corpora, held_out, tmp_path):
-    other = write_docs(tmp_path / "other.spacy", [spacy.blank("en")("Nothing like it.")])
-    [shared] = set(documents(corpora, [other])) - set(documents(corpora, held_out))
-    assert HELD_OUT in shared
-
-
 def test_command_writes_docs_with_the_starts_of_lines(corpora, train, held_out, monkeypatch):
     arguments = [corpora, corpora / "text.spacy", train, *held_out]
     monkeypatch.setattr(sys, "argv", ["make_text.py", *map(str, arguments)])

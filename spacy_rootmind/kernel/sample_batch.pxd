@@ -5,8 +5,24 @@ from spacy_rootmind.kernel.ancestral cimport Ancestral
 from spacy_rootmind.kernel.inside_outside cimport SpanSums
 from spacy_rootmind.kernel.partition cimport TreeSum
 from spacy_rootmind.kernel.random cimport RandomSource
-from spacy_rootmind.kernel.wilson cimport WalkTables
 from spacy_rootmind.kernel.without_replacement cimport ProjectiveTrie, Trie
+
+# For draws of a head in a single step: a cell is chosen evenly, and stands for two heads.
+cdef struct Cell:
+    double threshold        # below it, of the cell's width, the first
+    int32_t first
+    int32_t second
+
+cdef struct WalkTables:
+    Py_ssize_t max_words
+    Py_ssize_t n            # of the sentence at hand, as all below
+    Py_ssize_t n_cells      # per word
+    Cell* cells             # a row per word
+    unsigned char* has_head  # per word
+    unsigned char* in_tree  # per word
+    double* scratch         # a row of weights
+    int32_t* todo           # two rows
+    void* block
 
 # Methods, as indices.
 cdef enum:

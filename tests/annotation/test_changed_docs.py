@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import spacy
 from spacy.pipeline.functions import merge_entities, merge_noun_chunks
-from spacy.tokens import Doc, DocBin, Span
+from spacy.tokens import Doc, Span
 
 from spacy_rootmind.annotation import extensions
 from spacy_rootmind.annotation.details import (
@@ -198,12 +198,6 @@ def test_the_arc_of_a_label_set_by_hand_is_unknown_and_all_else_is_kept(log):
     assert arc_probs(doc) == before
 
 
-def test_a_head_in_another_sentence_is_unknown():
-    doc = make_doc()
-    doc[9].head = doc[1]
-    assert head_probs(doc) == expected(there=None)
-
-
 # --- other sentences ---------------------------------------------------------------------------
 
 
@@ -246,44 +240,6 @@ def test_spans_that_are_no_sentences_have_no_details(log):
 
 # --- copies ------------------------------------------------------------------------------------
 
-COPIES = {
-    "copy": lambda doc: doc.copy(),
-    "bytes": lambda doc: Doc(VOCAB).from_bytes(doc.to_bytes()),
-    "bin": lambda doc: next(
-        DocBin(store_user_data=True)
-        .from_bytes(DocBin(store_user_data=True, docs=[doc]).to_bytes())
-        .get_docs(VOCAB)
-    ),
-    "joined": lambda doc: Doc.from_docs([doc, Doc(VOCAB, words=["x"], heads=[0], deps=["ROOT"])]),
-    "whole": lambda doc: doc[:].as_doc(copy_user_data=True),
-}
-
-
-@pytest.mark.parametrize("copy", COPIES.values(), ids=COPIES)
-@pytest.mark.parametrize("change", [merged_by_retokenizer, merged_by_entities])
-def test_copies_of_changed_docs_are_like_changed_copies(copy, change):
-    expected = [None] * 5 + [pytest.approx(prob) for prob in PROBS[6:]]
-    for doc in (copy(change(make_doc())), change(copy(make_doc()))):
-        found = [token._.head_prob for token in doc]
-        assert found[: len(expected)] == expected
-        assert found[len(expected) :] in ([], [None])
-
-
-@pytest.mark.parametrize(("start", "end"), [(2, 5), (0, 3), (4, 9), (7, 11)])
-def test_details_of_parts_of_sentences_are_unknown(start, end):
-    doc = make_doc()[start:end].as_doc(copy_user_data=True)
-    assert {token._.head_prob for token in doc} == {None}
-    assert {token._.arcs for token in doc} == {None}
-
-
-def test_slices_are_read_as_the_doc_is():
-    doc = make_doc()
-    assert [token._.head_prob for token in doc[2:8]] == pytest.approx(PROBS[2:8])
-    parts = [make_doc()[:6].as_doc(copy_user_data=True), make_doc()]
-    joined = Doc.from_docs(parts)
-    assert [token._.head_prob for token in joined] == pytest.approx(PROBS[:6] + PROBS)
-
-
 # --- the strict check --------------------------------------------------------------------------
 
 
@@ -305,12 +261,6 @@ def test_check_names_what_was_changed(change):
         with pytest.raises(ValueError, match=message):
             check_details(item)
     check_details(doc[:6])
-
-
-def test_check_names_a_sentence_with_other_tokens():
-    doc = merged_by_retokenizer(make_doc())
-    with pytest.raises(ValueError, match=r"'She moved .* tokenized again after it was parsed.* 6"):
-        check_details(doc)
 
 
 def test_an_attribute_of_the_doc_with_the_same_name_is_no_record():

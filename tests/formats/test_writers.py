@@ -459,19 +459,6 @@ def test_docs_with_changed_tokens_or_sentences_raise(nlp):
             writer(cut, record, 0)
 
 
-def test_heads_changed_after_parsing_have_no_probability(nlp):
-    doc, record = parse_text(nlp, "The cat slept.")
-    token = next(token for token in doc if token.head is not token)
-    token.head = next(other for other in doc if other not in (token, token.head))
-    [sentence] = sentences_in(write_conllu(doc, record, 0))
-    assert [i for i, row in enumerate(sentence.words) if "HeadProb" not in misc(row)] == [token.i]
-    assert sentence.comment("parse_log_prob") is None
-    assert sentence.comment("parse_entropy")
-    assert sentence.comment("parse_3")
-    data = json.loads(write_jsonl(doc, record, 0))
-    assert [i for i, t in enumerate(data["tokens"]) if "head_prob" not in t] == [token.i]
-
-
 def test_trees_that_conllu_cannot_have_raise(plain):
     doc, record = parse_text(plain, "She  slept")
     doc[2].head = doc[1]

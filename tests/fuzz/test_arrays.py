@@ -537,18 +537,6 @@ NEEDED = {
 }
 
 
-def test_every_public_function_of_arrays_is_fuzzed():
-    """The names left out are no functions of arrays."""
-    assert {*spacy_rootmind.__all__} >= NO_ARRAYS
-    # `decode_constrained` has a test file of its own; a Parse is made of heads.
-    for name in NO_ARRAYS - {"NoTreeError", "Parse", "decode_constrained"}:
-        first = next(iter(signature(getattr(spacy_rootmind, name)).parameters), "")
-        assert first not in ("scores", "heads")
-    assert "tree_cross_entropy" in FUNCTIONS
-    assert {"lengths", "projective", "num_threads"} <= {*ARGUMENTS["log_partition"]}
-    assert NEEDED["sample_trees"] == ["k"]
-
-
 @st.composite
 def junk_calls(draw):
     name = draw(st.sampled_from([*FUNCTIONS]))

@@ -18,7 +18,6 @@ from strategies import (
     PROJECTIVE,
     REDUCTIONS,
     SINGLE_ROOT,
-    UNCONSTRAINED,
     each_dtype,
     each_family,
     each_root,
@@ -180,18 +179,6 @@ def test_decode_finds_planted_optimum(options):
             np.testing.assert_array_equal(decode(scores, **options), planted)
 
 
-@pytest.mark.one_each("family")
-@each_family
-@each_root
-def test_decode_algorithms_agree_at_40(family, single_root):
-    scores = FAMILIES[family](rng_for("agree", family, single_root), 40, np.float64)
-    assert reference.has_tree(scores, single_root)
-    best = decode(judged(family, scores, {"single_root": single_root}), single_root=single_root)
-    for options in OPTIONS:
-        if options["single_root"] == single_root:
-            check(family, scores, decode(scores, **options), best, options)
-
-
 @pytest.mark.parametrize("options", exact_options() + PROJECTIVE, ids=name_of)
 def test_decode_algorithms_without_a_constant_resolve_near_ties(options):
     rng = rng_for("near ties")
@@ -323,14 +310,6 @@ def test_decode_raises_exactly_where_no_tree_exists(options):
     assert min(found[kind] for kind in wanted) >= 15, found
 
 
-@pytest.mark.parametrize("word", [1, 1100])
-def test_decode_long_sentence_with_a_word_without_head_has_no_tree(word):
-    scores = np.zeros((1101, 1101), dtype=np.float32)
-    scores[word] = -INF
-    with pytest.raises(NoTreeError):
-        decode(scores)
-
-
 # Extreme values
 
 
@@ -366,21 +345,6 @@ def test_decode_arcmax_takes_lowest_of_equal_heads_for_every_algorithm(options):
 
 # Projective trees
 
-# Trees in which some arcs cross. The second: the arc from ROOT is crossed.
-CROSSING = [[-1, 3, 4, 0, 3], [-1, 3, 0, 2], [-1, 0, 4, 1, 1], [-1, 2, 0, 5, 2, 1]]
-
-
-def project(scores: FloatArray, single_root: bool, **options: object) -> IntArray:
-    """Decode one projective tree."""
-    return decode(scores, single_root=single_root, projective=True, **options)
-
-
-def only(heads: IntArray, low: float = -INF, high: float = 1.0) -> FloatArray:
-    """Return scores of `high` on the arcs of one tree, `low` elsewhere."""
-    scores = np.full((len(heads), len(heads)), low)
-    scores[np.arange(1, len(heads)), np.asarray(heads)[1:]] = high
-    return scores
-
 
 @each_family
 @pytest.mark.parametrize("options", PROJECTIVE, ids=name_of)
@@ -393,37 +357,6 @@ def test_decode_projective_matches_enumeration(family, options):
 @pytest.mark.parametrize("options", PROJECTIVE, ids=name_of)
 def test_decode_projective_matches_oracle_of_blocks(family, options):
     check_solved(family, ((8, 3), (13, 1), (22, 1)), options)
-
-
-@pytest.mark.one_each("crossing", "single_root")
-@pytest.mark.parametrize("crossing", CROSSING, ids=str)
-@pytest.mark.parametrize("arcmax", [True, "before", False])
-@each_root
-def test_decode_projective_does_not_return_crossing_best_heads(crossing, arcmax, single_root):
-    heads = np.array(crossing)
-    assert reference.is_tree(heads, True)
-    assert not reference.is_projective(heads)
-    scores = only(heads, low=0.0, high=5.0)
-    best = reference.best_enumerated(scores, single_root, projective=True)
-    found = project(scores, single_root, arcmax=arcmax)
-    assert_best(scores, found, best, single_root, exact=True)
-    assert reference.is_projective(found)
-    assert decode(scores, single_root=single_root, arcmax=arcmax).tolist() == crossing
-
-
-def test_decode_projective_may_exist_with_several_roots_only():
-    # With one root the arc from 1 to 3 crosses the arc from ROOT to 2.
-    scores = only(np.array([-1, 2, 0, 1]))
-    scores[1, 0] = -1
-    assert decode(scores).tolist() == [-1, 2, 0, 1]
-    with pytest.raises(NoTreeError):
-        project(scores, True)
-    scores[3, 2] = -9
-    assert project(scores, True).tolist() == [-1, 2, 0, 2]
-    scores[3, 2], scores[3, 0] = -INF, -5
-    with pytest.raises(NoTreeError):
-        project(scores, True)
-    assert project(scores, False).tolist() == [-1, 2, 0, 0]
 
 
 @each_root
@@ -471,9 +404,3 @@ def test_decode_refuses_settings_that_do_not_go_together(options, message):
     for scores in (np.zeros((4, 4)), np.zeros((1, 1)), np.zeros((0, 4, 4))):
         with pytest.raises(ValueError, match=message):
             decode(scores, **options)
-
-
-def test_algorithms_are_the_documented_ones():
-    assert sorted(ALGORITHMS) == sorted({*SINGLE_ROOT, *UNCONSTRAINED})
-    with pytest.raises(ValueError, match=", ".join(ALGORITHMS)):
-        decode(np.zeros((3, 3)), algorithm="magic")

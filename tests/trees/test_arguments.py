@@ -233,29 +233,12 @@ def test_counts_are_integers_of_at_least_one(name, key):
         np.testing.assert_equal(call(name, **{key: kind(3)}), call(name, **{key: 3}))
 
 
-def test_all_kinds_of_functions_are_checked():
-    assert {"decode", "is_tree", "tree_score", "tree_crf", "TreeDistribution"} <= {*PARAMETERS}
-
-
 @pytest.mark.parametrize("name", ["arc_marginals", "entropy", "log_partition"])
 def test_functions_of_one_query_take_what_the_distribution_takes(name):
     function = getattr(spacy_rootmind, name)
     assert signature(function).parameters == signature(TreeDistribution).parameters
     assert signature(function).return_annotation is not TreeDistribution
     assert (function.__name__, function.__module__) == (name, arc_marginals.__module__)
-
-
-def test_no_parameter_is_described_twice():
-    methods = [value for value in vars(TreeDistribution).values() if getattr(value, "__doc__", "")]
-    descriptions = []
-    for one in [*map(spacy_rootmind.__dict__.get, PARAMETERS), *methods]:
-        section = re.search(r"Parameters\n +-+\n(.*?)\n\n", one.__doc__, re.DOTALL)
-        lines = section[1].splitlines() if section else []
-        indent = min((len(line) - len(line.lstrip()) for line in lines), default=0)
-        entries = re.split(rf"^ {{{indent}}}(?=\S)", "\n".join(lines), flags=re.MULTILINE)
-        descriptions += [entry.strip() for entry in entries if " : " in entry and len(entry) > 60]
-    assert len(descriptions) > 15
-    assert len({*descriptions}) == len(descriptions)
 
 
 def test_contradictory_heads_are_refused_with_a_flag_of_numpy():

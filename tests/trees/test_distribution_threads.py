@@ -1,7 +1,5 @@
 """`TreeDistribution` in several threads, interleaved at each line of its code."""
 
-import copy
-import pickle
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -189,17 +187,3 @@ def test_ctrl_c_in_the_kernel_leaves_nothing_locked_or_half_done(name, monkeypat
     with ThreadPoolExecutor(1) as pool:
         found = pool.submit(QUERIES[name], trees).result(timeout=60)
     assert numbers(found) == numbers(QUERIES[name](TreeDistribution(SCORES[0])))
-
-
-@pytest.mark.parametrize(
-    "again", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]
-)
-def test_copies_have_locks_and_results_of_their_own(again):
-    trees = TreeDistribution(SCORES)
-    expected = numbers(trees.marginals)
-    with trees.inference.lock:
-        other = again(trees)
-        with ThreadPoolExecutor(1) as pool:
-            found = pool.submit(lambda: other.marginals).result(timeout=60)
-    assert numbers(found) == expected
-    assert found.base is not trees.marginals.base

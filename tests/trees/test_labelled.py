@@ -4,11 +4,9 @@ import pickle
 
 import numpy as np
 import pytest
-import spacy
 from parsers import SMALL_MODEL, assign, gold_examples, make_nlp, score_labels, train
 from reference import enumerate_trees
 from spacy import registry
-from spacy.tokens import Doc
 from strategies import FAMILIES, pad_batch, rng_for
 
 from spacy_rootmind import NoTreeError, configure, decode, tree_log_prob, tree_score
@@ -356,23 +354,6 @@ def test_labelled_samples_without_replacement_by_config(unsure, parser):
     assert found[0] == found[1]
 
 
-def test_labelled_alternatives_are_saved_and_pickled(unsure, parser):
-    configure(unsure, alternatives=kbest(k=3, labelled=True))
-    maker = parser.settings.alternatives
-    assert pickle.loads(pickle.dumps(maker)).config == maker.config
-    config = unsure.config["components"]["root_mst"]["alternatives"]
-    assert config == {"@misc": "spacy_rootmind.kbest.v1", "k": 3, "labelled": True}
-    doc = unsure(TEXT)
-    again = Doc(unsure.vocab).from_bytes(doc.to_bytes())
-    for one, other in zip(doc.sents, again.sents, strict=True):
-        found = [[(p.heads.tolist(), p.deps, p.log_prob) for p in s._.parses] for s in (one, other)]
-        assert found[0] == found[1]
-    for text in ("", " ", "Hello"):
-        for sentence in unsure(text).sents:
-            [parse] = sentence._.parses
-            assert parse.log_prob == pytest.approx(0, abs=1e-12)
-
-
 def test_constraints_are_respected(unsure, parser):
     free = unsure("The cat saw a dog that slept.")
     token = next(token for token in free if token.head != token)
@@ -425,13 +406,3 @@ def test_labels_that_are_not_finite_are_named(unsure, monkeypatch):
     monkeypatch.setattr(label_scorer, "iterate_label_scores", spoilt)
     with pytest.raises(ValueError, match="label scores"):
         unsure("It rained.")
-
-
-def test_setting_is_saved_and_checked(unsure, parser, tmp_path):
-    unsure.to_disk(tmp_path)
-    assert spacy.load(tmp_path).get_pipe("root_mst").settings.decode == "labelled_tree"
-    with pytest.raises(ValueError, match=r"root_mst -> decode.*'tree', 'labelled_tree'"):
-        make_nlp(decode="labels")
-    refused = r"\[root_mst\] expected decode as one of tree, labelled_tree, received 'labels'"
-    with pytest.raises(ValueError, match=refused):
-        configure(unsure, decode="labels")

@@ -1,8 +1,5 @@
 """The losses of arrays: against torch, over lists of trees, and what they refuse."""
 
-import subprocess
-import sys
-import textwrap
 from decimal import localcontext
 
 import numpy as np
@@ -365,19 +362,6 @@ def test_margins_that_overflow_are_an_error_of_arithmetic():
         perceptron(scores, heads, margin=1e307)
 
 
-def test_margins_and_marginals_are_checked():
-    scores, heads = np.zeros((3, 3)), np.array([-1, 0, 1])
-    for margin in (-0.1, np.nan, np.inf):
-        with pytest.raises(ValueError, match=f"a margin of at least 0, received {margin}"):
-            perceptron(scores, heads, margin=margin)
-    with pytest.raises(ValueError, match=r"marginals of the shape of scores, \(3, 3\), .*\(2, 3\)"):
-        tree_cross_entropy(scores, np.zeros((2, 3)))
-    marginals = arc_marginals(scores)
-    marginals[2, 1] = np.nan
-    with pytest.raises(ValueError, match=r"sentence 0: the teacher's marginal of dep 2, head 1"):
-        tree_cross_entropy(scores, marginals)
-
-
 # --- properties --------------------------------------------------------------------------------
 
 
@@ -410,23 +394,3 @@ def test_torch_scores_take_the_gradient():
     _, gradient = tree_crf(scores.detach().numpy(), np.array([[-1, 2, 0, 2], [-1, 0, -1, 1]]))
     (2 * scores).backward(torch.from_numpy(gradient))
     np.testing.assert_array_equal(scores.grad.numpy(), 2 * gradient)
-
-
-def test_losses_need_arrays_alone():
-    program = """
-        import sys
-        import numpy as np
-        from spacy_rootmind import head_selection, perceptron, tree_cross_entropy, tree_crf
-
-        for loss in (head_selection, perceptron, tree_crf):
-            loss(np.zeros((3, 3)), np.array([-1, 0, 1]))
-        tree_cross_entropy(np.zeros((3, 3)), np.zeros((3, 3)))
-        assert not {"spacy", "thinc", "torch", "cupy"} & set(sys.modules)
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
