@@ -7,10 +7,8 @@ included, with the root as its own head. Only these are stored in a Doc, by `ann
 what each field has to look like there is part of its type.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Annotated, Any
 
 import numpy as np
@@ -23,7 +21,7 @@ from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
 
 @dataclass(frozen=True, eq=False)
 class Confidence:
-    """Probabilities of the heads of words or tokens, (n,), and of the tree.
+    """Probabilities of a sentence's words or tokens, (n,), and of its tree.
 
     The log probability of the tree and the entropy of the distribution over all trees of the
     sentence are in nats.
@@ -32,57 +30,35 @@ class Confidence:
     head_probs: Annotated[NDArray[np.float32], schema.probs("tokens")]
     log_prob: Annotated[float, schema.number]
     entropy: Annotated[float, schema.number]
+    # The tree's labels, places in `label_names`, and the probabilities of heads and labels
+    # together; None in Docs that were read from Parquet.
+    labels: Annotated[
+        NDArray[np.int32] | None, schema.optional(schema.indices("tokens", of="labels"))
+    ] = None
+    arc_probs: Annotated[NDArray[np.float32] | None, schema.optional(schema.probs("tokens"))] = None
+    label_names: Annotated[tuple[str, ...], schema.names] = ()
+    # That a word or token starts a sentence, as the network predicts it: before a threshold, blank
+    # lines, constraints and the joining of sentences decide. NaN where nothing was predicted.
+    start_probs: Annotated[
+        NDArray[np.float32] | None, schema.optional(schema.probs("tokens", gaps=True))
+    ] = None
 
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "Confidence":
         """Convert to tokens; `words` are the places of the words among them."""
-        probs = _probs_over_tokens(self.head_probs, words, n_tokens, of_space=1.0)
-        return Confidence(probs, self.log_prob, self.entropy)
-
-
-@dataclass(frozen=True, eq=False)
-class LabelConfidence:
-    """Probabilities of the heads of words or tokens and their labels together, (n,).
-
-    The tree's labels, (n,), are places in `label_names`.
-    """
-
-    labels: Annotated[NDArray[np.int32], schema.indices("tokens", of="labels")]
-    arc_probs: Annotated[NDArray[np.float32], schema.probs("tokens")]
-    label_names: Annotated[tuple[str, ...], schema.names]
-
-    def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "LabelConfidence":
-        """Convert to tokens; `words` are the places of the words among them."""
-        probs = _probs_over_tokens(self.arc_probs, words, n_tokens, of_space=1.0)
-        labels = _labels_over_tokens(self.labels, words, n_tokens, len(self.label_names))
-        numbers, names = _renumber(labels, (*self.label_names, SPACE_LABEL))
-        return LabelConfidence(numbers, probs, names)
-
-
-@dataclass(frozen=True, eq=False)
-class StartConfidence:
-    """Probabilities that words or tokens start a sentence, (n,), as the network predicts them.
-
-    That is before a threshold, blank lines, constraints and the joining of sentences decide. NaN
-    where nothing was predicted.
-    """
-
-    probs: Annotated[NDArray[np.float32], schema.probs("tokens", gaps=True)]
-
-    def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "StartConfidence":
-        """Convert to tokens; `words` are the places of the words among them."""
-        return StartConfidence(_probs_over_tokens(self.probs, words, n_tokens, of_space=np.nan))
+        changed: dict[str, Any] = {}
+        if self.labels is not None:
+            labels = _labels_over_tokens(self.labels, words, n_tokens, len(self.label_names))
+            numbers, names = _renumber(labels, (*self.label_names, SPACE_LABEL))
+            changed.update(labels=numbers, label_names=names)
+        for name, of_space in (("head_probs", 1.0), ("arc_probs", 1.0), ("start_probs", np.nan)):
+            if (probs := getattr(self, name)) is not None:
+                changed[name] = _probs_over_tokens(probs, words, n_tokens, of_space)
+        return replace(self, **changed)
 
 
 # A tree keeps the guidelines, but another one that does may be more probable; or it does not keep
 # them, as none was found under the constraints that does.
 NOT_PROVEN, BROKEN = "not proven", "broken"
-
-
-@dataclass(frozen=True, eq=False)
-class GuidelineStatus:
-    """Whether a tree is NOT_PROVEN to be the best that keeps the guidelines, or BROKEN."""
-
-    status: Annotated[str, schema.text]
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,9 +172,8 @@ class ParseDetails:
     alternatives: Alternatives | None = None
     # One of each teacher that has parsed the Doc.
     distributions: tuple[StoredDistribution, ...] = ()
-    label_confidence: LabelConfidence | None = None
-    start_confidence: StartConfidence | None = None
-    guideline_status: GuidelineStatus | None = None
+    # NOT_PROVEN or BROKEN.
+    guideline_status: str | None = None
     # In a Doc, (n,): the head of each token when the sentence was parsed, which `confidence` is
     # about; and (n, 2): its first character and its end, from the start of the sentence.
     tree: Any = None
@@ -206,7 +181,7 @@ class ParseDetails:
 
     def over_tokens(self, words: NDArray[np.int64], tree: NDArray[np.int32]) -> "ParseDetails":
         """Convert to tokens with this tree; `words` are the places of the words among them."""
-        names = ("confidence", "label_confidence", "start_confidence", "arcs", "alternatives")
+        names = ("confidence", "arcs", "alternatives")
         parts = {name: getattr(self, name) for name in names}
         return replace(
             self,
@@ -220,36 +195,6 @@ class ParseDetails:
         """Whether nothing was found."""
         parts = self.confidence, self.arcs, self.alternatives, self.guideline_status
         return not self.distributions and all(part is None for part in parts)
-
-    @cached_property
-    def heads(self) -> list[int]:
-        """List the head of each token when the sentence was parsed."""
-        return self.tree.tolist()
-
-    @cached_property
-    def head_probs(self) -> list[float] | None:
-        """List the probability of each token's head; None without confidence."""
-        return None if self.confidence is None else self.confidence.head_probs.tolist()
-
-    @cached_property
-    def labels(self) -> list[str] | None:
-        """List the label of each token when the sentence was parsed; None without confidence."""
-        found = self.label_confidence
-        return None if found is None else [found.label_names[i] for i in found.labels.tolist()]
-
-    @cached_property
-    def arc_probs(self) -> list[float] | None:
-        """List the probability of each token's head and label; None without confidence."""
-        found = self.label_confidence
-        return None if found is None else found.arc_probs.tolist()
-
-    @cached_property
-    def start_probs(self) -> list[float | None] | None:
-        """List the probability that each token starts a sentence; None where not predicted."""
-        if self.start_confidence is None:
-            return None
-        probs = self.start_confidence.probs.tolist()
-        return [None if math.isnan(prob) else prob for prob in probs]
 
 
 def _probs_over_tokens(

@@ -17,6 +17,7 @@ Without the setting that finds it, an attribute is None as well, and a warning n
 All raise a ValueError if the details of the sentence have another format or are damaged.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -27,7 +28,7 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc, Span, Token
 
 from spacy_rootmind.annotation import doc_trees
-from spacy_rootmind.annotation.details import ArcTable, ParseDetails
+from spacy_rootmind.annotation.details import ArcTable, Confidence, ParseDetails
 from spacy_rootmind.annotation.records import (
     OutdatedDetailsError,
     has_part,
@@ -117,7 +118,7 @@ def check_details(item: Doc | Span) -> None:
         details = read_record(sentence)
         if details is not None and details.confidence is not None:
             _refuse_other_heads(details, sentence)
-            _refuse_other_labels(details, sentence)
+            _refuse_other_labels(details.confidence, sentence)
 
 
 def is_outdated(sentence: Span) -> bool:
@@ -140,9 +141,10 @@ def _refuse_other_heads(details: ParseDetails, sentence: Span) -> None:
         )
 
 
-def _refuse_other_labels(details: ParseDetails, sentence: Span) -> None:
-    for token, parsed in zip(sentence, details.labels or (), strict=False):
-        if token.dep_ != parsed:
+def _refuse_other_labels(confidence: Confidence, sentence: Span) -> None:
+    for place, token in enumerate(sentence):
+        parsed = _label(confidence, place)
+        if parsed not in (None, token.dep_):
             raise OutdatedDetailsError(
                 f"the label of {token.text!r} was changed after it was parsed, and the probability "
                 f"of the new one is unknown: expected {parsed!r}, found {token.dep_!r}; read the "
@@ -185,9 +187,9 @@ def get_head_prob(token: Token) -> float | None:
 
 
 def _head_prob(token: Token, details: ParseDetails | None, place: int) -> float | None:
-    if details is None or details.head_probs is None or not _keeps_head(token, details, place):
+    if details is None or details.confidence is None or not _keeps_head(token, details, place):
         return None
-    return details.head_probs[place]
+    return float(details.confidence.head_probs[place])
 
 
 def get_arc_prob(token: Token) -> float | None:
@@ -204,19 +206,23 @@ def get_arc_prob(token: Token) -> float | None:
 
 
 def _arc_prob(token: Token, details: ParseDetails | None, place: int) -> float | None:
-    if details is None or details.arc_probs is None or details.labels is None:
+    confidence = None if details is None else details.confidence
+    if _head_prob(token, details, place) is None or not confidence or confidence.arc_probs is None:
         return None
-    if not _keeps_head(token, details, place):
-        return None
-    if token.dep_ != details.labels[place]:
+    if token.dep_ != _label(confidence, place):
         warn_of_outdated(f"the label of {token.text!r} was changed after it was parsed")
         return None
-    return details.arc_probs[place]
+    return float(confidence.arc_probs[place])
+
+
+def _label(confidence: Confidence, place: int) -> str | None:
+    """Return the label of a token when the sentence was parsed; None if it is not known."""
+    return None if confidence.labels is None else confidence.label_names[confidence.labels[place]]
 
 
 def _keeps_head(token: Token, details: ParseDetails, place: int) -> bool:
     """Tell whether a token has the head that it was parsed with; warn if not."""
-    if token.head.i - token.i == details.heads[place] - place:
+    if token.head.i - token.i == details.tree[place] - place:
         return True
     warn_of_outdated(f"the head of {token.text!r} was changed after it was parsed")
     return False
@@ -237,7 +243,11 @@ def get_sent_start_prob(token: Token) -> float | None:
     were parsed.
     """
     details, place = _read_token(token)
-    return None if details is None or details.start_probs is None else details.start_probs[place]
+    confidence = None if details is None else details.confidence
+    if confidence is None or confidence.start_probs is None:
+        return None
+    prob = float(confidence.start_probs[place])
+    return None if math.isnan(prob) else prob
 
 
 def get_token_arcs(token: Token) -> list[Arc] | None:
@@ -282,20 +292,20 @@ class SentenceDetails:
     def _part(self, name: str) -> Any:
         return None if self.details is None else getattr(self.details, name)
 
-    def _of_tokens(self, part: str, read: Callable) -> list[float | None] | None:
-        if self._part(part) is None:
+    def _of_tokens(self, read: Callable) -> list[float | None] | None:
+        if self._part("confidence") is None:
             return None
         return [read(token, self.details, token.i - self.span.start) for token in self.tokens]
 
     @cached_property
     def head_probs(self) -> list[float | None] | None:
         """`token._.head_prob` of each token; None without confidence."""
-        return self._of_tokens("confidence", _head_prob)
+        return self._of_tokens(_head_prob)
 
     @cached_property
     def arc_probs(self) -> list[float | None] | None:
         """`token._.arc_prob` of each token; None without confidence."""
-        return self._of_tokens("label_confidence", _arc_prob)
+        return self._of_tokens(_arc_prob)
 
     def arc_numbers(self, form: Callable[[float], str]) -> list[str]:
         """Format the probability of each token's head and label together, or else that of its head.
@@ -335,8 +345,7 @@ class SentenceDetails:
         probable labelled tree that does; "broken" if it does not keep them, as none was found under
         the constraints that does. None otherwise, and without guidelines.
         """
-        found = self._part("guideline_status")
-        return None if found is None else found.status
+        return self._part("guideline_status")
 
     @cached_property
     def parses(self) -> list[Parse] | None:

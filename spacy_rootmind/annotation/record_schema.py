@@ -12,7 +12,9 @@ import numpy as np
 from spacy.tokens import Span
 
 # Format of what is stored; raised when it changes.
-FORMAT = 2
+FORMAT = 3
+# What is said of a sentence's tree, next to the parts of its record.
+STATUS = "guideline_status"
 
 # Rounding can bring a probability above 1.
 MAX_PROB = 1.001
@@ -127,8 +129,10 @@ def check_record(packed: Any, sentence: Span, kinds: Mapping[str, type], several
 def _find_damage(packed: dict[Any, Any], kinds: Mapping[str, type], several: str) -> str | None:
     """Return the name of the first part that is not as described; None if all are."""
     needed = {"format", "tree", "extents"}
-    if not (packed.keys() >= needed and packed.keys() <= {*needed, *kinds}):
+    if not (packed.keys() >= needed and packed.keys() <= {*needed, STATUS, *kinds}):
         return "the names of its parts"
+    if not text(packed.get(STATUS, ""), {}):
+        return STATUS
     extents = packed["extents"]
     limits = {"characters": np.iinfo(np.int32).max, "ends": 2}
     is_sound = indices("tokens", "ends", of="characters")(extents, limits)

@@ -17,14 +17,11 @@ from spacy_rootmind.annotation.details import (
     Alternatives,
     ArcTable,
     Confidence,
-    GuidelineStatus,
-    LabelConfidence,
     ParseDetails,
-    StartConfidence,
     StoredDistribution,
 )
 from spacy_rootmind.annotation.doc_trees import has_extents, write_extents
-from spacy_rootmind.annotation.record_schema import FORMAT, check_record
+from spacy_rootmind.annotation.record_schema import FORMAT, STATUS, check_record
 from spacy_rootmind.compat import EXTENSION_KEY
 
 # Second item of the keys in `doc.user_data`; the first and last character of the sentence follow.
@@ -167,19 +164,18 @@ def _key(span: Span) -> tuple[str, str, int, int]:
 DISTRIBUTIONS = "distributions"
 KINDS = {
     "confidence": Confidence,
-    "label_confidence": LabelConfidence,
-    "start_confidence": StartConfidence,
     "arcs": ArcTable,
     "alternatives": Alternatives,
-    "guideline_status": GuidelineStatus,
     DISTRIBUTIONS: StoredDistribution,
 }
 # Parts of the records that only some sentences of a parse have.
-OF_SOME = {"format", "tree", "extents", "guideline_status"}
+OF_SOME = {"format", "tree", "extents", STATUS}
 
 
 def _pack(details: ParseDetails) -> dict[str, Any]:
     packed: dict[str, Any] = {"format": FORMAT, "tree": details.tree, "extents": details.extents}
+    if details.guideline_status is not None:
+        packed[STATUS] = details.guideline_status
     for name in KINDS:
         part = getattr(details, name)
         if name == DISTRIBUTIONS:
@@ -191,13 +187,13 @@ def _pack(details: ParseDetails) -> dict[str, Any]:
 
 def _unpack(packed: dict[str, Any]) -> ParseDetails:
     """Read a record that was checked."""
-    parts: dict[str, Any] = {}
+    parts: dict[str, Any] = {name: packed.get(name) for name in ("tree", "extents", STATUS)}
     for name, kind in KINDS.items():
         if name == DISTRIBUTIONS:
             parts[name] = tuple(_unpack_part(kind, part) for part in packed.get(name, ()))
         elif name in packed:
             parts[name] = _unpack_part(kind, packed[name])
-    return ParseDetails(**parts, tree=packed["tree"], extents=packed["extents"])
+    return ParseDetails(**parts)
 
 
 def _unpack_part(kind: Any, packed: dict[str, Any]) -> Any:

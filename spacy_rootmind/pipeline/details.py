@@ -5,7 +5,7 @@ All of them refer to the words of a sentence, as in `annotation.details`.
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,7 @@ from spacy_rootmind.annotation.details import (
     Alternatives,
     ArcTable,
     Confidence,
-    GuidelineStatus,
-    LabelConfidence,
     ParseDetails,
-    StartConfidence,
     StoredDistribution,
 )
 from spacy_rootmind.network.architecture import ParserModel
@@ -35,7 +32,7 @@ def find_details(batch: ScoredBatch, parsed: ParsedBatch) -> list[ParseDetails]:
     settings = batch.context.settings
     parts: dict[str, Sequence[Any]] = {}
     if parsed.status is not None:
-        parts["guideline_status"] = [each and GuidelineStatus(each) for each in parsed.status]
+        parts["guideline_status"] = parsed.status
     if settings.finds_details:
         # These compute nothing until queried.
         trees = [
@@ -43,10 +40,7 @@ def find_details(batch: ScoredBatch, parsed: ParsedBatch) -> list[ParseDetails]:
             for weights, lengths in zip(batch.log_weights, batch.lengths, strict=True)
         ]
         if settings.confidence:
-            parts["confidence"] = batch.in_order(
-                list(map(_find_confidence, trees, batch.lengths, parsed.heads))
-            )
-            parts["label_confidence"] = _find_label_confidence(batch, parsed, parts["confidence"])
+            parts["confidence"] = _find_confidence(batch, parsed, trees)
         if settings.arc_threshold is not None:
             arcs = _find_arcs(batch, trees, settings.arc_threshold)
             parts["arcs"] = _label_arcs(batch, arcs, settings.arc_threshold)
@@ -57,10 +51,6 @@ def find_details(batch: ScoredBatch, parsed: ParsedBatch) -> list[ParseDetails]:
             # With the arcs of the parse, at least one tree is kept.
             arcs = _find_arcs(batch, trees, threshold, parsed.heads)
             parts["distributions"] = _find_distributions(batch, arcs, threshold)
-        parts["start_confidence"] = [
-            None if each.start_probs is None else StartConfidence(each.start_probs)
-            for each in batch.sentences
-        ]
     if not parts:
         return [ParseDetails()] * len(batch.sentences)
     return [
@@ -73,42 +63,37 @@ def find_details(batch: ScoredBatch, parsed: ParsedBatch) -> list[ParseDetails]:
 
 
 def _find_confidence(
-    trees: TreeDistribution, lengths: NDArray[np.intp], heads: NDArray[np.int32]
+    batch: ScoredBatch, parsed: ParsedBatch, trees: Sequence[TreeDistribution]
 ) -> list[Confidence]:
-    """Find the head probabilities, log probability and entropy of each tree in a bucket."""
-    # Marginals first: the others then need no elimination of their own.
-    chosen = np.take_along_axis(trees.marginals, np.maximum(heads, 0)[..., None], axis=2)
-    log_probs, entropies = np.atleast_1d(trees.log_prob(heads), trees.entropy())
-    return [
-        Confidence(
-            chosen[i, 1 : n + 1, 0].astype(np.float32),
-            float(log_probs[i]),
-            float(entropies[i]),
-        )
-        for i, n in enumerate(lengths.tolist())
-    ]
-
-
-def _find_label_confidence(
-    batch: ScoredBatch, parsed: ParsedBatch, confidence: Sequence[Confidence]
-) -> list[LabelConfidence]:
-    """Multiply the probabilities of each sentence's heads and of its labels."""
+    """Find the probabilities of each sentence's heads, labels and starts, and of its tree."""
     # The root's label is certain.
-    label_probs = [np.ones(trees.shape) for trees in parsed.heads]
+    label_probs = [np.ones(heads.shape) for heads in parsed.heads]
     for arcs, log_probs in parsed.labelled:
-        for i, trees in enumerate(parsed.heads):
+        for i, heads in enumerate(parsed.heads):
             own = np.flatnonzero(arcs.batch == i)
-            own = own[trees[arcs.sentence[own], arcs.dep[own]] == arcs.head[own]]
+            own = own[heads[arcs.sentence[own], arcs.dep[own]] == arcs.head[own]]
             label_probs[i][arcs.sentence[own], arcs.dep[own]] = np.exp(log_probs[own])
-    labels, probs = batch.in_order(parsed.labels), batch.in_order(label_probs)
+    found: list[list[Confidence]] = []
+    for b, heads in enumerate(parsed.heads):
+        # Marginals first: the others then need no elimination of their own.
+        chosen = np.take_along_axis(trees[b].marginals, np.maximum(heads, 0)[..., None], axis=2)
+        log_probs, entropies = np.atleast_1d(trees[b].log_prob(heads), trees[b].entropy())
+        found.append([])
+        for i, n in enumerate(batch.lengths[b].tolist()):
+            probs = chosen[i, 1 : n + 1, 0].astype(np.float32)
+            found[b].append(
+                Confidence(
+                    probs,
+                    float(log_probs[i]),
+                    float(entropies[i]),
+                    parsed.labels[b][i, 1 : n + 1],
+                    (probs * label_probs[b][i, 1 : n + 1]).astype(np.float32),
+                    batch.context.labels,
+                )
+            )
     return [
-        LabelConfidence(
-            labels[i][1 : n + 1],
-            (own.head_probs * probs[i][1 : n + 1]).astype(np.float32),
-            batch.context.labels,
-        )
-        for i, own in enumerate(confidence)
-        for n in [len(own.head_probs)]
+        replace(own, start_probs=sentence.start_probs)
+        for own, sentence in zip(batch.in_order(found), batch.sentences, strict=True)
     ]
 
 

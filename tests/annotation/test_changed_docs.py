@@ -11,7 +11,6 @@ from spacy_rootmind.annotation.details import (
     Alternatives,
     ArcTable,
     Confidence,
-    LabelConfidence,
     ParseDetails,
 )
 from spacy_rootmind.annotation.extensions import (
@@ -45,11 +44,10 @@ def make_record(start, end):
         ("dep",),
     )
     alternatives = Alternatives(tree[None], np.zeros((1, n), "i4"), np.array([-0.5]), ("dep",))
-    confidence = Confidence(np.array(PROBS[start:end], "f4"), -1.5, 0.75)
     names, labels = np.unique(DEPS[start:end], return_inverse=True)
-    arc_probs = np.array(PROBS[start:end], "f4") / 2
-    of_labels = LabelConfidence(labels.astype("i4"), arc_probs, tuple(names.tolist()))
-    return ParseDetails(confidence, arcs, alternatives, label_confidence=of_labels, tree=tree)
+    probs = np.array(PROBS[start:end], "f4")
+    of_labels = labels.astype("i4"), probs / 2, tuple(names.tolist())
+    return ParseDetails(Confidence(probs, -1.5, 0.75, *of_labels), arcs, alternatives, tree=tree)
 
 
 def make_doc():

@@ -53,8 +53,8 @@ def parsed(parser):
         starts = np.full(len(record["tree"]), 0.5, "f4")
         stored = {**stored, "start_probs": starts, "teacher": "another"}
         gaps = np.where(np.arange(len(starts)) == 0, np.float32(np.nan), starts)
-        found = {"start_confidence": {"probs": gaps}, "distributions": [stored]}
-        found["guideline_status"] = {"status": "broken"}
+        found = {"confidence": {**record["confidence"], "start_probs": gaps}}
+        found |= {"distributions": [stored], "guideline_status": "broken"}
         doc.user_data[key] = {**record, **found}
     return doc
 
@@ -131,7 +131,7 @@ def first(value):
 
 
 # One row for each kind of check: what the message says is damaged, and the damage.
-FORMAT, NAMES = "of format 2, found", "in the names of its parts"
+FORMAT, NAMES = "of format 3, found", "in the names of its parts"
 DAMAGE = [
     (FORMAT, lambda record: "nothing"),
     (FORMAT, lambda record: None),
@@ -150,7 +150,7 @@ DAMAGE = [
     ("in arcs", lambda record: record["arcs"].pop("heads") is not None and record),
     ("in distributions", lambda record: {**record, "distributions": {}}),
     ("in distributions", lambda record: {**record, "distributions": [3]}),
-    ("in guideline_status", field("guideline_status", "status", lambda value: 3)),
+    ("in guideline_status", lambda record: {**record, "guideline_status": 3}),
     ("in confidence", field("confidence", "log_prob", lambda value: 3)),
     ("in confidence", field("confidence", "entropy", lambda value: float("nan"))),
     # Arrays of another type, shape or size, and numbers that are out of range.
@@ -164,10 +164,10 @@ DAMAGE = [
     ("in confidence", field("confidence", "head_probs", lambda array: array[:-1])),
     ("in confidence", field("confidence", "head_probs", lambda array: array.astype("c8"))),
     ("in confidence", field("confidence", "head_probs", first(np.nan))),
-    ("in label_confidence", field("label_confidence", "arc_probs", first(-0.5))),
-    ("in label_confidence", field("label_confidence", "arc_probs", first(7.0))),
-    ("in label_confidence", field("label_confidence", "labels", first(99))),
-    ("in start_confidence", field("start_confidence", "probs", first(np.inf))),
+    ("in confidence", field("confidence", "arc_probs", first(-0.5))),
+    ("in confidence", field("confidence", "arc_probs", first(7.0))),
+    ("in confidence", field("confidence", "labels", first(99))),
+    ("in confidence", field("confidence", "start_probs", first(np.inf))),
     ("in alternatives", field("alternatives", "log_probs", first(np.nan))),
     ("in alternatives", field("alternatives", "heads", first(99))),
     ("in alternatives", field("alternatives", "label_names", lambda names: [])),

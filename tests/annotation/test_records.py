@@ -14,10 +14,7 @@ from spacy_rootmind.annotation.details import (
     Alternatives,
     ArcTable,
     Confidence,
-    GuidelineStatus,
-    LabelConfidence,
     ParseDetails,
-    StartConfidence,
 )
 from spacy_rootmind.annotation.extensions import register_extensions
 from spacy_rootmind.annotation.records import (
@@ -35,7 +32,15 @@ NAMES = ("ROOT", "a", "b", "c")
 def make_details():
     """Details of a sentence of three words."""
     return ParseDetails(
-        Confidence(np.array([0.5, 0.25, 1.0], "f4"), -1.5, 0.75),
+        Confidence(
+            np.array([0.5, 0.25, 1.0], "f4"),
+            -1.5,
+            0.75,
+            np.array([0, 1, 3], "i4"),
+            np.array([0.5, 0.125, 0.75], "f4"),
+            NAMES,
+            np.array([np.nan, 0.25, 0.5], "f4"),
+        ),
         ArcTable(
             np.array([1, 2, 2, 3]),
             np.array([0, 1, 3, 2]),
@@ -49,11 +54,7 @@ def make_details():
             np.array([-0.5, -2.0]),
             NAMES,
         ),
-        label_confidence=LabelConfidence(
-            np.array([0, 1, 3], "i4"), np.array([0.5, 0.125, 0.75], "f4"), NAMES
-        ),
-        start_confidence=StartConfidence(np.array([np.nan, 0.25, 0.5], "f4")),
-        guideline_status=GuidelineStatus(NOT_PROVEN),
+        guideline_status=NOT_PROVEN,
     )
 
 
@@ -70,7 +71,11 @@ def make_record():
 
 def test_details_over_tokens():
     details = make_record()
-    assert details.confidence.head_probs.tolist() == [0.5, 1.0, 0.25, 1.0, 1.0]
+    found = details.confidence
+    assert found.head_probs.tolist() == [0.5, 1.0, 0.25, 1.0, 1.0]
+    assert found.arc_probs.tolist() == [0.5, 1.0, 0.125, 0.75, 1.0]
+    assert [found.label_names[i] for i in found.labels] == ["ROOT", "dep", "a", "c", "dep"]
+    np.testing.assert_array_equal(found.start_probs, [np.nan, np.nan, 0.25, 0.5, np.nan])
     arcs = details.arcs
     names = [arcs.label_names[i] for i in arcs.labels]
     found = list(zip(arcs.dependents.tolist(), arcs.heads.tolist(), names, strict=True))
@@ -80,41 +85,29 @@ def test_details_over_tokens():
     names = [[parses.label_names[i] for i in labels] for labels in parses.labels]
     assert names == [["ROOT", "dep", "a", "c", "dep"], ["a", "dep", "ROOT", "a", "dep"]]
     assert "b" not in parses.label_names
-    assert details.arc_probs == [0.5, 1.0, 0.125, 0.75, 1.0]
-    assert details.labels == ["ROOT", "dep", "a", "c", "dep"]
-    assert details.start_probs == [None, None, 0.25, 0.5, None]
 
 
 def test_details_of_a_sentence_without_words():
-    nothing = np.zeros(0, "i8")
+    nothing, no_probs = np.zeros(0, "i8"), np.zeros(0, "f4")
     details = ParseDetails(
-        Confidence(np.zeros(0, "f4"), 0.0, 0.0),
+        Confidence(no_probs, 0.0, 0.0, nothing, no_probs, NAMES, no_probs),
         ArcTable(nothing, nothing, nothing, np.zeros(0), NAMES),
         Alternatives(np.zeros((1, 0), "i4"), np.zeros((1, 0), "i4"), np.zeros(1), NAMES),
-        label_confidence=LabelConfidence(np.zeros(0, "i4"), np.zeros(0, "f4"), NAMES),
-        start_confidence=StartConfidence(np.zeros(0, "f4")),
     ).over_tokens(nothing, np.zeros(2, "i4"))
-    assert details.confidence.head_probs.tolist() == [1.0, 1.0]
+    found = details.confidence
+    assert found.head_probs.tolist() == found.arc_probs.tolist() == [1.0, 1.0]
+    assert [found.label_names[i] for i in found.labels] == ["ROOT", "dep"]
+    assert np.isnan(found.start_probs).tolist() == [True, True]
     assert details.arcs.label_names == ()
     parses = details.alternatives
     assert parses.heads.tolist() == [[0, 0]]
     assert [parses.label_names[i] for i in parses.labels[0]] == ["ROOT", "dep"]
-    assert details.labels == ["ROOT", "dep"]
-    assert details.arc_probs == [1.0, 1.0]
-    assert details.start_probs == [None, None]
 
 
 def assert_same(found, expected):
     assert found.tree.tolist() == expected.tree.tolist()
-    parts = (
-        "confidence",
-        "arcs",
-        "alternatives",
-        "label_confidence",
-        "start_confidence",
-        "guideline_status",
-    )
-    for name in parts:
+    assert found.guideline_status == expected.guideline_status
+    for name in ("confidence", "arcs", "alternatives"):
         a, b = getattr(found, name), getattr(expected, name)
         assert type(a) is type(b)
         for field, value in vars(b).items():

@@ -14,7 +14,7 @@ from spacy.tokens import Doc
 from spacy.training.converters import conllu_to_docs
 
 from spacy_rootmind import is_tree
-from spacy_rootmind.annotation.details import BROKEN, GuidelineStatus
+from spacy_rootmind.annotation.details import BROKEN
 from spacy_rootmind.annotation.extensions import Arc, SentenceDetails, register_extensions
 from spacy_rootmind.annotation.records import read_record, store_records
 from spacy_rootmind.formats.conllu import decimals, read_conllu, read_sentences, write_conllu
@@ -208,7 +208,7 @@ def test_guideline_status_is_written(nlp):
     doc, record = parse_text(nlp, "She slept. It rained.")
     sentences = list(doc.sents)
     details = [read_record(sentence) for sentence in sentences]
-    details[1] = replace(details[1], guideline_status=GuidelineStatus(BROKEN))
+    details[1] = replace(details[1], guideline_status=BROKEN)
     places = [(sentence.start, sentence.end) for sentence in sentences]
     store_records(doc, [(*place, each) for place, each in zip(places, details, strict=True)])
     data = write_conllu(doc, record, 0)

@@ -22,7 +22,6 @@ from spacy_rootmind import render
 from spacy_rootmind.annotation.details import (
     Alternatives,
     Confidence,
-    LabelConfidence,
     ParseDetails,
 )
 from spacy_rootmind.annotation.records import store_records
@@ -144,8 +143,7 @@ def make_doc(words, heads, deps=None, parses=(), probs=None, lang="en", **rest):
         details["alternatives"] = Alternatives(trees, labels, log_probs, names)
     if probs is not None:
         probs = np.array(probs, dtype=np.float32)
-        details["confidence"] = Confidence(probs, -1.25, 2.5)
-        details["label_confidence"] = LabelConfidence(own, probs, names)
+        details["confidence"] = Confidence(probs, -1.25, 2.5, own, probs, names)
     if details:
         tree = np.array(heads, np.int32)
         store_records(doc, [(0, len(doc), ParseDetails(**details, tree=tree))])
