@@ -13,7 +13,7 @@ from spacy.tokens import Span
 
 # Format of what is stored; raised when it changes.
 FORMAT = 3
-# What is said of a sentence's tree, next to the parts of its record.
+# The status of a sentence's tree, next to the parts of its record.
 STATUS = "guideline_status"
 
 # Rounding can bring a probability above 1.
