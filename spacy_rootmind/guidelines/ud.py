@@ -203,6 +203,7 @@ NUMBER_OF_LABEL = {"ROOT": 0, **{label: number for number, label in enumerate(LA
 GUIDELINES = UDGuidelines(LABELS, fixed_tags=True)
 
 
+@lru_cache(maxsize=1024)
 def number_of_label(name: str) -> int:
     """Return the place in LABELS of a label, or else its relation; MISSING in other schemes."""
     relation = NUMBER_OF_LABEL.get(name.partition(":")[0], MISSING)

@@ -52,20 +52,24 @@ def _repair(
     """Change expansions of a sentence until nothing is broken that its tree of tokens keeps."""
     [least] = tokens.count_errors([sentence], {})
     for place, first in list(found.items()):
+        rest = {i: own for i, own in found.items() if i != place}
+        [fewest] = tokens.count_errors([sentence], rest)
+        if fewest >= n_errors:
+            continue
         for other in _ordered(first, islice(others(place), MOST_TRIED)):
-            if n_errors == least:
-                return found
-            changed = {i: own for i, own in found.items() if i != place}
-            if other is not None:
-                changed[place] = other
+            changed = {**rest, place: other}
             [left] = tokens.count_errors([sentence], changed)
             if left < n_errors:
                 n_errors, found = left, changed
+            if n_errors <= fewest:
+                break
+        else:
+            n_errors, found = fewest, rest
     return found if n_errors == least else {}
 
 
-def _ordered(first: Expansion, others: Iterable[Expansion]) -> Iterator[Expansion | None]:
-    """Yield other expansions into the forms of the first; None, which leaves the token whole."""
+def _ordered(first: Expansion, others: Iterable[Expansion]) -> Iterator[Expansion]:
+    """Yield other expansions into the forms of the first."""
     forms = [word.form for word in first.words]
     yield from (other for other in others if [word.form for word in other.words] == forms)
     for label in (None, FREE):
@@ -75,7 +79,6 @@ def _ordered(first: Expansion, others: Iterable[Expansion]) -> Iterator[Expansio
             words = [word._replace(**known) for word in first.words]
             words[first.top] = first.words[first.top]
             yield Expansion(first.top, tuple(words))
-    yield None
 
 
 class Tokens:
