@@ -14,8 +14,9 @@ SANITIZE = ["-g", "-O1", "-fsanitize=address,undefined", "--coverage"] if DEBUG 
 # Python's own flags may ask for debug symbols, which take most of the space, and time to write.
 COMPILE = SANITIZE or ([] if os.name == "nt" else ["-g0"])
 # For what compilers have to vectorise. In `layers`, nothing asks whether an operation was invalid,
-# which else keeps loops with a choice in them from it.
-VECTORISE = {"layers": ["-O3", "-fno-trapping-math"], "simd": ["-O3"]} if os.name != "nt" else {}
+# which else keeps loops with a choice or a square root in them from it.
+NO_QUESTIONS = ["-fno-trapping-math", "-fno-math-errno"]
+VECTORISE = {"layers": ["-O3", *NO_QUESTIONS], "simd": ["-O3"]} if os.name != "nt" else {}
 SOURCES = Path("cython_src")
 # In every module of the kernel: it refuses compilers that may change arithmetic.
 INCLUDE_IEEE = ["/FIieee.h"] if os.name == "nt" else ["-include", "ieee.h"]

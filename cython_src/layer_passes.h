@@ -1,5 +1,5 @@
-/* Passes of the network's layers over rows of floats, in C that compilers vectorise: no iteration
- * depends on another, and sums are of LANES parts.
+/* Passes of the network's layers and its optimizer over rows of floats, in C that compilers
+ * vectorise: no iteration depends on another, and sums are of LANES parts.
  *
  * `layer_simd.h` includes it once for each kind of processor.
  */
@@ -173,4 +173,39 @@ PASS_FUNCTION static void PASS(maxout3)(
         const float c = row[3 * i + 2] + bias[3 * i + 2], d = a > b ? a : b;
         out[i] = d > c ? d : c;
     }
+}
+
+/* --- optimizer ------------------------------------------------------------------------------ */
+
+/* A step of Adam for n weights, and of decoupled weight decay. Gradients leave as zeros.
+ *
+ * Moments of weights without gradients fall until they are subnormal, which makes each operation
+ * several times as slow. They become zeros here, which changes no weight. */
+PASS_FUNCTION static void PASS(adam)(
+    float *RESTRICT weights, float *RESTRICT gradient, float *RESTRICT mom1, float *RESTRICT mom2,
+    const AdamStep *step, ptrdiff_t n)
+{
+    const AdamStep s = *step;
+    const float new1 = 1.0f - s.beta1, new2 = 1.0f - s.beta2;
+    ptrdiff_t i;
+    for (i = 0; i < n; ++i) {
+        const float g = gradient[i] * s.scale;
+        const float first = mom1[i] * s.beta1 + g * new1;
+        const float second = mom2[i] * s.beta2 + g * g * new2;
+        float weight;
+        mom1[i] = fabsf(first) < FLT_MIN ? 0.0f : first;
+        mom2[i] = second < FLT_MIN ? 0.0f : second;
+        weight = weights[i] - s.rate * (mom1[i] / (sqrtf(mom2[i]) + s.eps));
+        weights[i] = weight - s.decay * weight;
+        gradient[i] = 0.0f;
+    }
+}
+
+/* Moving averages of n weights move a share of the way. */
+PASS_FUNCTION static void PASS(move_averages)(
+    float *RESTRICT averages, const float *RESTRICT weights, float share, ptrdiff_t n)
+{
+    ptrdiff_t i;
+    for (i = 0; i < n; ++i)
+        averages[i] -= share * (averages[i] - weights[i]);
 }

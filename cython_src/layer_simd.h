@@ -13,6 +13,11 @@
 /* Parts of a sum: the floats of a vector of 32 bytes. */
 #define LANES 8
 
+/* Factors of a step of Adam: of the gradient, when it is clipped, of the moments before, ... */
+typedef struct {
+    float scale, beta1, beta2, eps, rate, decay;
+} AdamStep;
+
 typedef struct {
     void (*qrnn_cell)(float *, const float *, const float *, float *, float *, ptrdiff_t);
     void (*qrnn_gradient)(
@@ -21,6 +26,8 @@ typedef struct {
     void (*layer_norm)(const float *, const float *, const float *, float *, ptrdiff_t);
     void (*maxout2)(const float *, const float *, float *, ptrdiff_t);
     void (*maxout3)(const float *, const float *, float *, ptrdiff_t);
+    void (*adam)(float *, float *, float *, float *, const AdamStep *, ptrdiff_t);
+    void (*move_averages)(float *, const float *, float, ptrdiff_t);
 } LayerPasses;
 
 #define PASS(name) name##_portable
@@ -40,7 +47,7 @@ typedef struct {
 #define LAYER_PASSES(ISA)                                                                        \
     {                                                                                            \
         qrnn_cell_##ISA, qrnn_gradient_##ISA, softmax_##ISA, layer_norm_##ISA, maxout2_##ISA,    \
-            maxout3_##ISA                                                                        \
+            maxout3_##ISA, adam_##ISA, move_averages_##ISA                                       \
     }
 DEFINE_TABLE(LayerPasses, layer_passes, LAYER_PASSES)
 

@@ -1,14 +1,17 @@
-"""Inner loops of the network's layers, over arrays of single precision.
+"""Inner loops of the network's layers and its optimizer, over arrays of single precision.
 
 Functions are named after the layers of `spacy_rootmind.network` that they serve, which call them
 where arrays are NumPy's; products of matrices are NumPy's here, too. Arguments are checked there
-and trusted here.
+and trusted here; so are those from `spacy_rootmind.training.optimizer`.
 """
 from libc.string cimport memcpy, memset
 
 import numpy as np
 
 cdef extern from "layer_simd.h" nogil:
+    ctypedef struct AdamStep:
+        float scale, beta1, beta2, eps, rate, decay
+
     ctypedef struct LayerPasses:
         void (*qrnn_cell)(
             float*, const float*, const float*, float*, float*, Py_ssize_t
@@ -22,9 +25,17 @@ cdef extern from "layer_simd.h" nogil:
         ) noexcept nogil
         void (*maxout2)(const float*, const float*, float*, Py_ssize_t) noexcept nogil
         void (*maxout3)(const float*, const float*, float*, Py_ssize_t) noexcept nogil
+        void (*adam)(
+            float*, float*, float*, float*, const AdamStep*, Py_ssize_t
+        ) noexcept nogil
+        void (*move_averages)(float*, const float*, float, Py_ssize_t) noexcept nogil
 
     LayerPasses layer_passes
     bint choose_layer_passes(bint simd) noexcept
+
+cdef enum:
+    # Weights that an optimizer updates at a time, which stay in the processor's nearest cache.
+    BLOCK = 1024
 
 
 def use_simd(bint wanted):
@@ -206,3 +217,30 @@ def maxout(const float[:, ::1] rows, const float[:, ::1] bias):
             else:
                 layer_passes.maxout3(&rows[i, 0], &bias[0, 0], &out[i, 0], w)
     return found
+
+
+# --- optimizer ---------------------------------------------------------------------------------
+
+
+def adam(
+    float[::1] weights, float[::1] gradient, float[::1] mom1, float[::1] mom2,
+    float[::1] averages, *, float scale, float beta1, float beta2, float eps, float rate,
+    float decay, float share
+):
+    """Update weights, both moments and, if there are any, averages, in place; clear the gradient.
+
+    `scale` is a factor on the gradient, `rate` and `decay` are the shares of a step and of the
+    weights to subtract, and averages move by `share` of their distance to the weights.
+    """
+    cdef Py_ssize_t block, first, n, size = weights.shape[0]
+    cdef AdamStep step = AdamStep(scale, beta1, beta2, eps, rate, decay)
+    cdef bint has_averages = averages is not None
+    with nogil:
+        for block in range((size + BLOCK - 1) // BLOCK):
+            first = block * BLOCK
+            n = min(BLOCK, size - first)
+            layer_passes.adam(
+                &weights[first], &gradient[first], &mom1[first], &mom2[first], &step, n
+            )
+            if has_averages:
+                layer_passes.move_averages(&averages[first], &weights[first], share, n)

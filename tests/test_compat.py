@@ -61,6 +61,7 @@ DOCUMENTED = {
     "get_array_module list2ragged ragged2list with_array "
     "glorot_uniform_init registry require_gpu serialize_attr set_dropout_rate to_numpy "
     "uniform_init zero_init",
+    "thinc.types": "Generator",
 }
 # Extension attributes, methods of named tuples and of the standard library, and names of torch,
 # which has no public ones: how often a tensor was changed, and how distributions are checked.

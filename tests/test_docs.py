@@ -535,7 +535,7 @@ def test_features_page_has_the_embedding_of_shared_vectors():
 
 def test_config_blocks_resolve():
     component = blocks("docs/migrating.md", "ini")[0]
-    half, calibrated, blas = blocks("docs/settings.md", "ini")
+    half, calibrated, blas, optimizer = blocks("docs/settings.md", "ini")
     settings = Config().from_str("[components]\n\n" + component, interpolate=False)
     nlp = spacy.blank("en")
     nlp.add_pipe("tok2vec")
@@ -555,3 +555,5 @@ def test_config_blocks_resolve():
     shown = Config().from_str("[nlp]\n\n" + blas)
     name = "after_pipeline_creation"
     assert shown["nlp"][name] == shared["nlp"][name]
+    shown = Config().from_str("[training]\n\n" + optimizer)["training"]["optimizer"]
+    assert shown.items() <= shipped["training"]["optimizer"].items()

@@ -19,6 +19,7 @@ REGISTRIES = {
     "spacy_readers": "readers",
     "spacy_callbacks": "callbacks",
     "spacy_scorers": "scorers",
+    "thinc_optimizers": "optimizers",
     "spacy_architectures": "architectures",
     "spacy_factories": "factory",
 }

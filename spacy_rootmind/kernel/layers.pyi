@@ -15,3 +15,18 @@ def add_distances(
 def softmax_heads(scores: Singles, lengths: Sizes) -> Singles: ...
 def layer_norm(rows: Singles, G: Singles, b: Singles) -> Singles: ...
 def maxout(rows: Singles, bias: Singles) -> Singles: ...
+def adam(
+    weights: Singles,
+    gradient: Singles,
+    mom1: Singles,
+    mom2: Singles,
+    averages: Singles | None,
+    *,
+    scale: float,
+    beta1: float,
+    beta2: float,
+    eps: float,
+    rate: float,
+    decay: float,
+    share: float,
+) -> None: ...

@@ -31,6 +31,7 @@ from spacy_rootmind.network.architecture import build_biaffine_parser
 from spacy_rootmind.pipeline.alternatives import kbest
 from spacy_rootmind.pipeline.root_mst import RootMST
 from spacy_rootmind.training.losses import OBJECTIVES
+from spacy_rootmind.training.optimizer import make_adam
 
 WIDTH = 6
 OF_STAND_IN = pytest.mark.skipif(ON_GPU, reason="counts or refuses what CuPy does not")
@@ -156,10 +157,11 @@ def test_learning_on_a_device_gives_the_same_gradients(
         assert loss != pytest.approx(learn(here, examples), rel=0.01)
 
 
-def test_steps_of_the_optimizer_stay_on_the_device(examples):
+@pytest.mark.parametrize("make_optimizer", [Adam, make_adam])
+def test_steps_of_the_optimizer_stay_on_the_device(make_optimizer, examples):
     there, here = make_both(examples, learn_rate_factor=2.0)
     for parser in (there, here):
-        optimizer = Adam(0.001, L2=0.01, grad_clip=1.0, use_averages=True)
+        optimizer = make_optimizer(0.001, L2=0.01, grad_clip=1.0, use_averages=True)
         for _ in range(3):
             learn(parser, examples)
             with counted():
