@@ -1,7 +1,8 @@
 """Embeddings of tokens, computed once for each type.
 
 Embeddings read attributes of each token alone: equal attributes, equal vectors. Most words of a
-text have occurred before, so that a table of vectors saves most of the work.
+text have occurred before, so that a table of vectors saves most of the work; and half of the words
+of a training batch have occurred in it.
 """
 
 import threading
@@ -69,16 +70,26 @@ def _reads_one_token(embed: Model[Any, Any]) -> bool:
     return not leaves.isdisjoint({ATTRIBUTE_EXTRACTOR, AFFIXES}) and leaves <= OF_ONE_TOKEN
 
 
-class TypeCache:
-    """The forward pass of embeddings that keeps the vectors of types.
+def _last_dropout(embed: Model[Any, Any]) -> Model[Any, Any] | None:
+    """Return the dropout of embeddings, if it is one layer after all others."""
+    leaves = [node for node in embed.walk(order="dfs_pre") if not node.layers]
+    is_dropout = [node.name == "dropout" for node in leaves]
+    return leaves[-2] if is_dropout[-2:] == [True, False] and sum(is_dropout) == 1 else None
 
-    It keeps none on a GPU, nor once the embeddings are trained in this process. Vectors of other
-    weights are dropped. Word vectors of the vocab count as the same as long as their array and the
-    number of their keys are.
+
+class TypeCache:
+    """The forward pass of embeddings that computes the vectors of types, and keeps them.
+
+    In training, and afterwards in the same process, each type of a batch is computed once, and none
+    is kept; on a GPU, each token is. Vectors of other weights are dropped. Word vectors of the
+    vocab count as the same as long as their array and the number of their keys are.
 
     In prediction, with or without what is kept, matrices are multiplied by BLIS. Its sums do not
     depend on what else is multiplied: a type has the same vector, to the last bit, whatever was
     embedded before. In training, NumPy's BLAS is faster.
+
+    Dropout is drawn for each token, as without this class, if it is one layer after all others;
+    with dropout elsewhere, training computes each token.
 
     Parameters
     ----------
@@ -112,20 +123,22 @@ class TypeCache:
     ) -> tuple[list[Floats2d], Callable]:
         """Embed Docs."""
         _set_blas(model, use_blis=not is_train)
-        if is_train:
-            # From now on, weights may change in place at any time.
-            self._is_trained = True
-            self._restart([], 0)
         lengths = [len(doc) for doc in docs]
         table = docs[0].vocab.vectors if sum(lengths) else None
         # Vectors may be of a class of the user's own, too.
         is_known = all(hasattr(table, name) for name in ("attr", "data", "key2row"))
-        if self._is_trained or not isinstance(model.ops, NumpyOps) or not is_known:
+        is_served = isinstance(model.ops, NumpyOps) and is_known
+        # From then on, weights may change in place at any time.
+        self._is_trained = self._is_trained or is_train
+        if not is_served or (is_train and _last_dropout(model) is None):
             return self.forward(model, docs, is_train)
         with self._lock:
             self._drop_others(model, table)
-            vectors = self._embed(model, docs)
-        return np.split(vectors, np.cumsum(lengths[:-1])), no_backprop
+            if is_train:
+                vectors, backprop = self._train(model, docs)
+            else:
+                vectors, backprop = self._embed(model, docs), no_backprop
+        return np.split(vectors, np.cumsum(lengths[:-1])), backprop
 
     def _drop_others(self, model: Model[Any, Any], table: Any) -> None:
         """Drop the vectors of another layer, and vectors from other weights or word vectors."""
@@ -134,15 +147,41 @@ class TypeCache:
         weights = [node.get_param(name) for node, name in self._params]
         sources = [model, table, table.data, *weights]
         is_same = len(sources) == len(self._sources) and all(map(is_, sources, self._sources))
-        if not is_same or len(table.key2row) != self._n_keys:
+        if self._is_trained or not is_same or len(table.key2row) != self._n_keys:
             self._restart(sources, len(table.key2row))
             self._columns = _columns_read(model, table)
 
-    def _embed(self, model: Model[Any, Any], docs: Docs) -> NDArray[np.float32]:
-        """Embed Docs: returns the vectors of all tokens, one Doc after another."""
+    def _read(self, docs: Docs) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """Read the attributes of all tokens, one Doc after another, and the keys of their types."""
         width = len(self._columns)
         values = np.concatenate([doc.to_array(self._columns).reshape(-1, width) for doc in docs])
-        keys = _keys_of(values)
+        return values, _keys_of(values)
+
+    def _train(self, model: Model[Any, Any], docs: Docs) -> tuple[Floats2d, Callable]:
+        """Embed each type of a batch once, with a gradient; dropout is that of tokens."""
+        values, keys = self._read(docs)
+        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        types = _Types(docs[0].vocab, self._columns, values[first])
+        dropout: Any = _last_dropout(model)
+        rate = dropout.attrs["dropout_rate"]
+        dropout.attrs["dropout_rate"] = 0.0
+        try:
+            [vectors], backprop_types = self.forward(model, [types], True)
+        finally:
+            dropout.attrs["dropout_rate"] = rate
+        of_tokens, backprop_dropout = dropout(vectors[inverse], True)
+
+        def backprop(d_docs: list[Floats2d]) -> Any:
+            rows: Any = inverse.astype("i")
+            d_vectors = model.ops.alloc2f(*vectors.shape)
+            model.ops.scatter_add(d_vectors, rows, backprop_dropout(model.ops.flatten(d_docs)))
+            return backprop_types([d_vectors])
+
+        return of_tokens, backprop
+
+    def _embed(self, model: Model[Any, Any], docs: Docs) -> NDArray[np.float32]:
+        """Embed Docs: returns the vectors of all tokens, one Doc after another."""
+        values, keys = self._read(docs)
         rows = self._find(keys)
         new = rows < 0
         if not new.any():

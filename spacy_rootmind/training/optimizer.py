@@ -96,7 +96,7 @@ class FusedAdam(Optimizer):
         self.nr_update[key] += 1
         n = self.nr_update[key]
         learn_rate = lr_scale * self.learn_rate
-        if not self.L2_is_weight_decay:
+        if self.L2 and not self.L2_is_weight_decay:
             gradient += self.L2 * weights
         kernel.adam(
             weights,

@@ -9,7 +9,7 @@ import pytest
 import spacy
 from spacy.ml.models.tok2vec import CharacterEmbed, MultiHashEmbed
 from spacy.tokens import Doc
-from thinc.api import Adam, Model, NumpyOps, chain, expand_window
+from thinc.api import Adam, Dropout, Model, NumpyOps, chain, expand_window, set_dropout_rate
 
 from spacy_rootmind.compat import forward_of
 from spacy_rootmind.network.type_cache import TypeCache, _keys_of, cache_embeddings
@@ -109,6 +109,54 @@ def test_attributes_that_tokens_set_themselves_count(nlp):
     first, second = tok2vec.predict(docs)[0]
     assert (first != second).any()
     assert_as_without(tok2vec, docs)
+
+
+def train_once(model, docs, rate):
+    """Return the vectors of a training step, and all gradients of random ones of the vectors."""
+    np.random.seed(5)  # noqa: NPY002
+    set_dropout_rate(model, rate)
+    found, backprop = model.begin_update(docs)
+    rng = np.random.default_rng(6)
+    backprop([rng.normal(size=own.shape).astype("f") for own in found])
+    pairs = [(node, name) for node in model.walk() for name in node.param_names]
+    gradients = {(node.id, name): node.get_grad(name) for node, name in pairs}
+    for node, name in pairs:
+        node.set_grad(name, 0 * node.get_grad(name))
+    return found, gradients
+
+
+@pytest.mark.parametrize("static", [True, False], ids=["vectors", "no vectors"])
+@pytest.mark.parametrize("rate", [0.0, 0.4])
+def test_training_is_that_of_each_token(nlp, rate, static):
+    """The same masks of dropout as well: it is that of tokens, although types are computed."""
+    docs = random_docs(nlp, np.random.default_rng(3), n=6)
+    model = embed(docs, static=static)
+    expected = train_once(model, docs, rate)
+    rows = []
+    tok2vec = cached(model)
+    forward = cache_of(tok2vec).forward
+    cache_of(tok2vec).forward = lambda model, docs, is_train: (
+        rows.extend(map(len, docs)) or forward(model, docs, is_train)
+    )
+    found = train_once(model, docs, rate)
+    assert rows == [len({token.text for doc in docs for token in doc})]
+    for one, other in zip(found[0], expected[0], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+    assert found[1].keys() == expected[1].keys()
+    for key, gradient in found[1].items():
+        np.testing.assert_allclose(gradient, expected[1][key], rtol=1e-3, atol=1e-4)
+    assert {node.attrs.get("dropout_rate", rate) for node in model.walk()} == {rate}
+
+
+def test_dropout_before_other_layers_is_drawn_for_each_token(nlp):
+    docs = random_docs(nlp, np.random.default_rng(3))
+    model = embed(docs)
+    maxout = next(node for node in model.walk() if node.name.startswith("maxout>>"))
+    maxout.layers.insert(0, Dropout(0.3))
+    expected = train_once(model, docs, 0.3)
+    found = train_once(cached(model).get_ref("embed"), docs, 0.3)
+    for one, other in zip(found[0], expected[0], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
 def load(tok2vec, docs):
