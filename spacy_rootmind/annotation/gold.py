@@ -2,10 +2,15 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from itertools import pairwise
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
+from spacy.attrs import DEP, HEAD, IS_SPACE, ORTH, SENT_START
+from spacy.tokens import Doc
 from spacy.training import Example
 
 from spacy_rootmind.annotation.alignment import aligned_heads
@@ -15,8 +20,10 @@ from spacy_rootmind.annotation.reading import (
     annotated_starts,
     training_start_marks,
 )
+from spacy_rootmind.annotation.records import has_records
 from spacy_rootmind.annotation.sentences import (
     CERTAIN,
+    SENTS_HOOK,
     Sentences,
     bounds,
     choose_starts,
@@ -27,6 +34,9 @@ from spacy_rootmind.annotation.sentences import (
 from spacy_rootmind.annotation.teacher_records import TeacherTarget, find_targets
 from spacy_rootmind.trees.checks import is_tree
 from spacy_rootmind.trees.conventions import MISSING
+
+# The attributes of tokens that gold trees and their alignment depend on.
+READ = [ORTH, IS_SPACE, HEAD, DEP, SENT_START]
 
 
 def _predicted_words(example: Example, starts: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -124,39 +134,82 @@ class GoldBatch:
         `training_starts` explains `mode` and `max_words`. Without `teachers`, the distributions
         that references may have are ignored.
         """
-        sentences: list[Sentences] = []
-        heads: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)]
-        deps: list[NDArray[np.uint64]] = [np.zeros(0, dtype=np.uint64)]
-        boundaries = [np.zeros(0)]
-        targets: dict[int, TeacherTarget] = {}
-        n_rows = n_sentences = 0
-        for example in examples:
-            starts = training_starts(example, root_label, mode, max_words)
-            doc_sentences = scored_tokens(example.predicted, starts)
-            doc_heads, doc_deps = aligned_heads(example, root_label)
-            boundaries.append(gold_boundaries(example, root_label).astype(np.float64))
-            sentences.append(doc_sentences)
-            found = find_targets(example, starts, doc_sentences) if teachers else {}
-            for number, target in found.items():
-                targets[n_sentences + number] = target
-                words = doc_sentences[number]
-                doc_heads[words], doc_deps[words] = MISSING, NO_LABEL
-                if target.start_probs is not None:
-                    truths = boundaries[-1][words]
-                    boundaries[-1][words] = np.where(truths == MISSING, truths, target.start_probs)
-            for tokens in doc_sentences:
-                local, known = _within_sentence(doc_heads, tokens)
-                heads += [np.array([MISSING]), np.where(known, local + n_rows, MISSING)]
-                deps += [np.zeros(1, np.uint64), np.where(known, doc_deps[tokens], NO_LABEL)]
-                n_rows += len(tokens) + 1
-            n_sentences += len(doc_sentences)
-        return cls(
-            sentences,
-            np.concatenate(heads),
-            np.concatenate(deps).astype(np.uint64),
-            np.concatenate(boundaries),
-            targets,
-        )
+        settings = (root_label, mode, max_words, teachers)
+        return _joined([_kept_gold(example, settings) for example in examples])
+
+
+# Gold of references that are still in memory, next to a digest of what it was made from.
+_KEPT: WeakKeyDictionary[Doc, tuple[bytes, GoldBatch]] = WeakKeyDictionary()
+
+
+def _joined(parts: Sequence[GoldBatch]) -> GoldBatch:
+    """Join the gold trees of Docs."""
+    heads, targets = [np.zeros(0, dtype=np.int64)], {}
+    n_rows = n_sentences = 0
+    for part in parts:
+        heads.append(np.where(part.heads == MISSING, MISSING, part.heads + n_rows))
+        for number, target in part.targets.items():
+            targets[n_sentences + number] = target
+        n_rows += len(part.heads)
+        n_sentences += len(part.sentences[0])
+    return GoldBatch(
+        [sentences for part in parts for sentences in part.sentences],
+        np.concatenate(heads),
+        np.concatenate([np.zeros(0, dtype=np.uint64), *(part.deps for part in parts)]),
+        np.concatenate([np.zeros(0), *(part.boundaries for part in parts)]),
+        targets,
+    )
+
+
+def _kept_gold(example: Example, settings: tuple[Any, ...]) -> GoldBatch:
+    """Align an example, or return what this gave before, as in an earlier epoch.
+
+    `nlp.update` copies predicted Docs: only references are the same in each epoch. Hooks, which are
+    functions, and distributions of teachers have no digest.
+    """
+    docs = (example.predicted, example.reference)
+    has_hooks = any(SENTS_HOOK in doc.user_hooks for doc in docs)
+    if has_hooks or has_records(example.reference):
+        return _align(example, *settings)
+    found = blake2b(repr((settings, *map(len, docs))).encode())
+    for doc in docs:
+        found.update(doc.to_array(READ).tobytes())
+    digest = found.digest()
+    kept, gold = _KEPT.get(example.reference, (None, None))
+    if gold is None or kept != digest:
+        gold = _align(example, *settings)
+        _KEPT[example.reference] = digest, gold
+    return gold
+
+
+def _align(
+    example: Example, root_label: str, mode: str, max_words: int | None, teachers: bool
+) -> GoldBatch:
+    """Find the gold trees of one Doc; see `GoldBatch.from_examples`."""
+    starts = training_starts(example, root_label, mode, max_words)
+    sentences = scored_tokens(example.predicted, starts)
+    heads, deps = aligned_heads(example, root_label)
+    boundaries = gold_boundaries(example, root_label).astype(np.float64)
+    targets = find_targets(example, starts, sentences) if teachers else {}
+    for number, target in targets.items():
+        words = sentences[number]
+        heads[words], deps[words] = MISSING, NO_LABEL
+        if target.start_probs is not None:
+            truths = boundaries[words]
+            boundaries[words] = np.where(truths == MISSING, truths, target.start_probs)
+    row_heads, row_deps, n_rows = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.uint64)], 0
+    for tokens in sentences:
+        local, known = _within_sentence(heads, tokens)
+        row_heads += [np.array([MISSING]), np.where(known, local + n_rows, MISSING)]
+        row_deps += [np.zeros(1, np.uint64), np.where(known, deps[tokens], NO_LABEL)]
+        n_rows += len(tokens) + 1
+    return GoldBatch(
+        [sentences],
+        np.concatenate(row_heads),
+        np.concatenate(row_deps).astype(np.uint64),
+        boundaries,
+        targets,
+    )
 
 
 def _within_sentence(

@@ -9,6 +9,7 @@ import spacy
 from spacy.tokens import Doc
 from spacy.training import Example
 
+from spacy_rootmind.annotation import gold as gold_module
 from spacy_rootmind.annotation.alignment import aligned_heads
 from spacy_rootmind.annotation.gold import GoldBatch, training_starts
 from spacy_rootmind.annotation.reading import annotated_heads, choose_root_label
@@ -190,6 +191,99 @@ def test_gold_batch_of_odd_docs(words, annotation, starts, heads, sentences, voc
     )
     assert gold.heads.tolist() == heads
     assert [own.tolist() for own in gold.sentences[0]] == sentences
+
+
+def unlike(gold, other):
+    """Name the fields in which two batches of gold trees differ."""
+    sentences = [[own.tolist() for doc in each.sentences for own in doc] for each in (gold, other)]
+    arrays = [
+        name for name in ("heads", "deps", "boundaries") if not same_arrays(gold, other, name)
+    ]
+    return arrays + ["sentences"] * (sentences[0] != sentences[1])
+
+
+def same_arrays(gold, other, name):
+    return np.array_equal(getattr(gold, name), getattr(other, name))
+
+
+@pytest.fixture
+def aligned(monkeypatch):
+    """The examples that are aligned, rather than found among those that are kept."""
+    found, align = [], gold_module._align
+    monkeypatch.setattr(gold_module, "_align", lambda *args: found.append(args[0]) or align(*args))
+    return found
+
+
+def make_example(vocab):
+    words = ["a", "b", "c", "d"]
+    reference = Doc(vocab, words=words, heads=[1, 1, 3, 3], deps=["x", "ROOT", "y", "ROOT"])
+    return Example(Doc(vocab, words=words), reference)
+
+
+def test_gold_of_a_reference_is_found_once(vocab, aligned):
+    """Whatever copy of the predicted Doc it comes with, as `nlp.update` makes them."""
+    example = make_example(vocab)
+    first = GoldBatch.from_examples([example, example], "ROOT")
+    for _ in range(3):
+        copied = Example(example.predicted.copy(), example.reference)
+        again = GoldBatch.from_examples([copied, copied], "ROOT")
+        assert not unlike(again, first)
+        # Changes to a batch do not reach what is kept.
+        again.heads[:], again.boundaries[:] = 7, 7
+    assert len(aligned) == 1
+
+
+def test_gold_is_not_kept_longer_than_its_reference(vocab):
+    before = len(gold_module._KEPT)
+    example = make_example(vocab)
+    GoldBatch.from_examples([example], "ROOT")
+    assert len(gold_module._KEPT) == before + 1
+    del example
+    assert len(gold_module._KEPT) == before
+
+
+def set_label(example):
+    example.reference[0].dep_ = "z"
+
+
+def set_head(example):
+    example.reference[2].head = example.reference[1]
+
+
+def start_sentence(example):
+    example.predicted[2].is_sent_start = False
+
+
+def merge_tokens(example):
+    with example.predicted.retokenize() as retokenizer:
+        retokenizer.merge(example.predicted[:2])
+
+
+def hook_sentences(example):
+    example.predicted.user_hooks["sents"] = lambda doc: iter([doc[:1], doc[1:]])
+
+
+@pytest.mark.parametrize(
+    "change", [set_label, set_head, start_sentence, merge_tokens, hook_sentences]
+)
+def test_changes_to_what_gold_was_found_from_are_noticed(change, vocab):
+    example = make_example(vocab)
+    before = GoldBatch.from_examples([example], "ROOT")
+    change(example)
+    found = GoldBatch.from_examples([example], "ROOT")
+    # A copy of the reference is a reference of its own.
+    fresh = Example(example.predicted, example.reference.copy())
+    assert not unlike(found, GoldBatch.from_examples([fresh], "ROOT"))
+    assert unlike(found, before)
+
+
+def test_other_settings_find_other_gold(vocab):
+    example = make_example(vocab)
+    found = [
+        GoldBatch.from_examples([example], *settings)
+        for settings in (["ROOT"], ["ROOT", "doc"], ["ROOT", "auto", 1], ["ROOT"])
+    ]
+    assert [len(gold.sentences[0]) for gold in found] == [2, 1, 4, 2]
 
 
 def test_training_starts_skip_gold_sentences_without_counterpart(vocab):
