@@ -61,15 +61,15 @@ PASS_FUNCTION static float PASS(sum)(const float *row, ptrdiff_t n)
     return rest + PASS(add_lanes)(lanes);
 }
 
-PASS_FUNCTION static float PASS(sum_of_squares)(const float *row, ptrdiff_t n)
+PASS_FUNCTION static float PASS(dot)(const float *row, const float *other, ptrdiff_t n)
 {
     float lanes[LANES] = {0}, rest = 0.0f;
     ptrdiff_t i, k;
     for (i = 0; i + LANES <= n; i += LANES)
         for (k = 0; k < LANES; ++k)
-            lanes[k] += row[i + k] * row[i + k];
+            lanes[k] += row[i + k] * other[i + k];
     for (; i < n; ++i)
-        rest += row[i] * row[i];
+        rest += row[i] * other[i];
     return rest + PASS(add_lanes)(lanes);
 }
 
@@ -138,40 +138,75 @@ PASS_FUNCTION static void PASS(softmax)(float *RESTRICT row, ptrdiff_t n, ptrdif
         row[i] /= total;
 }
 
-/* A row minus its mean, over its standard deviation, times G plus b. */
-PASS_FUNCTION static void PASS(layer_norm)(
-    const float *RESTRICT row, const float *RESTRICT G, const float *RESTRICT b,
-    float *RESTRICT out, ptrdiff_t n)
+/* A row minus its mean, over its standard deviation; returns one over the latter. */
+PASS_FUNCTION static float PASS(standardize)(
+    const float *RESTRICT row, float *RESTRICT out, ptrdiff_t n)
 {
     const float mean = PASS(sum)(row, n) / (float)n;
     float scale;
     ptrdiff_t i;
     for (i = 0; i < n; ++i)
         out[i] = row[i] - mean;
-    scale = 1.0f / sqrtf(PASS(sum_of_squares)(out, n) / (float)n + 1e-8f);
+    scale = 1.0f / sqrtf(PASS(dot)(out, out, n) / (float)n + 1e-8f);
     for (i = 0; i < n; ++i)
-        out[i] = out[i] * scale * G[i] + b[i];
+        out[i] *= scale;
+    return scale;
 }
 
-/* The largest of each two, or three, neighbours in the sum of a row and a bias. */
+/* That, times G plus b. */
+PASS_FUNCTION static void PASS(layer_norm)(
+    const float *RESTRICT row, const float *RESTRICT G, const float *RESTRICT b,
+    float *RESTRICT out, ptrdiff_t n)
+{
+    ptrdiff_t i;
+    PASS(standardize)(row, out, n);
+    for (i = 0; i < n; ++i)
+        out[i] = out[i] * G[i] + b[i];
+}
+
+/* Its gradients: of the row in `d_row`, of G and b added to theirs. `normed` has room for a row. */
+PASS_FUNCTION static void PASS(layer_norm_gradient)(
+    const float *RESTRICT row, const float *RESTRICT G, const float *RESTRICT d_out,
+    float *RESTRICT normed, float *RESTRICT d_row, float *RESTRICT d_G, float *RESTRICT d_b,
+    ptrdiff_t n)
+{
+    const float scale = PASS(standardize)(row, normed, n);
+    float mean, slope;
+    ptrdiff_t i;
+    for (i = 0; i < n; ++i) {
+        d_G[i] += d_out[i] * normed[i];
+        d_b[i] += d_out[i];
+        d_row[i] = d_out[i] * G[i];
+    }
+    mean = PASS(sum)(d_row, n) / (float)n;
+    slope = PASS(dot)(d_row, normed, n) / (float)n;
+    for (i = 0; i < n; ++i)
+        d_row[i] = scale * (d_row[i] - mean - normed[i] * slope);
+}
+
+/* The largest of each two, or three, neighbours in the sum of a row and a bias, and which it is. */
 PASS_FUNCTION static void PASS(maxout2)(
-    const float *RESTRICT row, const float *RESTRICT bias, float *RESTRICT out, ptrdiff_t n)
+    const float *RESTRICT row, const float *RESTRICT bias, float *RESTRICT out,
+    int32_t *RESTRICT which, ptrdiff_t n)
 {
     ptrdiff_t i;
     for (i = 0; i < n; ++i) {
         const float a = row[2 * i] + bias[2 * i], b = row[2 * i + 1] + bias[2 * i + 1];
-        out[i] = a > b ? a : b;
+        out[i] = b > a ? b : a;
+        which[i] = b > a;
     }
 }
 
 PASS_FUNCTION static void PASS(maxout3)(
-    const float *RESTRICT row, const float *RESTRICT bias, float *RESTRICT out, ptrdiff_t n)
+    const float *RESTRICT row, const float *RESTRICT bias, float *RESTRICT out,
+    int32_t *RESTRICT which, ptrdiff_t n)
 {
     ptrdiff_t i;
     for (i = 0; i < n; ++i) {
         const float a = row[3 * i] + bias[3 * i], b = row[3 * i + 1] + bias[3 * i + 1];
-        const float c = row[3 * i + 2] + bias[3 * i + 2], d = a > b ? a : b;
-        out[i] = d > c ? d : c;
+        const float c = row[3 * i + 2] + bias[3 * i + 2], d = b > a ? b : a;
+        out[i] = c > d ? c : d;
+        which[i] = c > d ? 2 : b > a;
     }
 }
 

@@ -24,8 +24,11 @@ typedef struct {
         const float *, const float *, const float *, const float *, float *, float *, ptrdiff_t);
     void (*softmax)(float *, ptrdiff_t, ptrdiff_t);
     void (*layer_norm)(const float *, const float *, const float *, float *, ptrdiff_t);
-    void (*maxout2)(const float *, const float *, float *, ptrdiff_t);
-    void (*maxout3)(const float *, const float *, float *, ptrdiff_t);
+    void (*layer_norm_gradient)(
+        const float *, const float *, const float *, float *, float *, float *, float *,
+        ptrdiff_t);
+    void (*maxout2)(const float *, const float *, float *, int32_t *, ptrdiff_t);
+    void (*maxout3)(const float *, const float *, float *, int32_t *, ptrdiff_t);
     void (*adam)(float *, float *, float *, float *, const AdamStep *, ptrdiff_t);
     void (*move_averages)(float *, const float *, float, ptrdiff_t);
 } LayerPasses;
@@ -46,8 +49,9 @@ typedef struct {
 
 #define LAYER_PASSES(ISA)                                                                        \
     {                                                                                            \
-        qrnn_cell_##ISA, qrnn_gradient_##ISA, softmax_##ISA, layer_norm_##ISA, maxout2_##ISA,    \
-            maxout3_##ISA, adam_##ISA, move_averages_##ISA                                       \
+        qrnn_cell_##ISA, qrnn_gradient_##ISA, softmax_##ISA, layer_norm_##ISA,                   \
+            layer_norm_gradient_##ISA, maxout2_##ISA, maxout3_##ISA, adam_##ISA,                 \
+            move_averages_##ISA                                                                  \
     }
 DEFINE_TABLE(LayerPasses, layer_passes, LAYER_PASSES)
 

@@ -23,8 +23,11 @@ cdef extern from "layer_simd.h" nogil:
         void (*layer_norm)(
             const float*, const float*, const float*, float*, Py_ssize_t
         ) noexcept nogil
-        void (*maxout2)(const float*, const float*, float*, Py_ssize_t) noexcept nogil
-        void (*maxout3)(const float*, const float*, float*, Py_ssize_t) noexcept nogil
+        void (*layer_norm_gradient)(
+            const float*, const float*, const float*, float*, float*, float*, float*, Py_ssize_t
+        ) noexcept nogil
+        void (*maxout2)(const float*, const float*, float*, int*, Py_ssize_t) noexcept nogil
+        void (*maxout3)(const float*, const float*, float*, int*, Py_ssize_t) noexcept nogil
         void (*adam)(
             float*, float*, float*, float*, const AdamStep*, Py_ssize_t
         ) noexcept nogil
@@ -203,20 +206,40 @@ def layer_norm(const float[:, ::1] rows, const float[::1] G, const float[::1] b)
     return normed
 
 
+def layer_norm_gradient(
+    const float[:, ::1] rows, const float[::1] G, const float[:, ::1] d_out
+):
+    """Find the gradients of rows, G and b from that of `layer_norm`."""
+    cdef Py_ssize_t i, w = rows.shape[1]
+    cdef float[:, ::1] d_rows = np.empty((rows.shape[0], w), dtype=np.float32)
+    cdef float[::1] d_G = np.zeros(w, dtype=np.float32), d_b = np.zeros(w, dtype=np.float32)
+    cdef float[::1] normed = np.empty(w, dtype=np.float32)
+    if w:
+        with nogil:
+            for i in range(rows.shape[0]):
+                layer_passes.layer_norm_gradient(
+                    &rows[i, 0], &G[0], &d_out[i, 0], &normed[0], &d_rows[i, 0], &d_G[0], &d_b[0],
+                    w
+                )
+    return d_rows.base, d_G.base, d_b.base
+
+
 def maxout(const float[:, ::1] rows, const float[:, ::1] bias):
-    """Find the largest of each p = 2 or 3 neighbours in rows (n_rows, w * p) plus a bias (w, p)."""
+    """Find the largest of each p = 2 or 3 neighbours in rows (n_rows, w * p) plus a bias (w, p).
+
+    Also returns which of the neighbours that is, the first of equals: (n_rows, w).
+    """
     cdef Py_ssize_t i, w = bias.shape[0], pieces = bias.shape[1]
-    found = np.empty((rows.shape[0], w), dtype=np.float32)
-    cdef float[:, ::1] out = found
-    if not w:
-        return found
-    with nogil:
-        for i in range(rows.shape[0]):
-            if pieces == 2:
-                layer_passes.maxout2(&rows[i, 0], &bias[0, 0], &out[i, 0], w)
-            else:
-                layer_passes.maxout3(&rows[i, 0], &bias[0, 0], &out[i, 0], w)
-    return found
+    cdef float[:, ::1] found = np.empty((rows.shape[0], w), dtype=np.float32)
+    cdef int[:, ::1] which = np.empty((rows.shape[0], w), dtype=np.int32)
+    if w:
+        with nogil:
+            for i in range(rows.shape[0]):
+                if pieces == 2:
+                    layer_passes.maxout2(&rows[i, 0], &bias[0, 0], &found[i, 0], &which[i, 0], w)
+                else:
+                    layer_passes.maxout3(&rows[i, 0], &bias[0, 0], &found[i, 0], &which[i, 0], w)
+    return found.base, which.base
 
 
 # --- optimizer ---------------------------------------------------------------------------------

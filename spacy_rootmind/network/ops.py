@@ -1,7 +1,7 @@
 """Ways to a fast network on a CPU: NumPy's BLAS, compiled loops, and kept embeddings.
 
 The network's own layers run the loops of `kernel.layers` where `is_compiled` says so. Thinc's
-layers get them, for prediction alone, from `use_fast_cpu`.
+layers get them from `use_fast_cpu`.
 """
 
 from collections.abc import Callable
@@ -59,26 +59,42 @@ def _uses_thinc_blas(model: Model[Any, Any]) -> bool:
     return type(ops) is NumpyOps and ops.use_blis
 
 
-def _layer_norm(model: Model[Any, Any], X: Any, is_train: bool) -> tuple[Any, Callable]:
+def _layer_norm(model: Any, X: Any, is_train: bool) -> tuple[Any, Callable]:
     """Normalize rows, as `thinc.api.LayerNorm`."""
-    G: Any = model.get_param("G")
+    G = model.get_param("G")
     # Thinc's layer says what is wrong with rows of another width.
-    compiles = is_compiled(model.ops) and X.dtype == "float32"
-    if is_train or not compiles or X.shape[1] != len(G):
+    if not is_compiled(model.ops) or X.dtype != "float32" or X.shape[1] != len(G):
         return _LAYER_NORM(model, X, is_train)
-    b: Any = model.get_param("b")
-    return kernel.layer_norm(model.ops.as_contig(X), G, b), no_backprop
+    rows, b = model.ops.as_contig(X), model.get_param("b")
+
+    def backprop(d_normed: Any) -> Any:
+        d_normed = model.ops.as_contig(d_normed, dtype="float32")
+        d_rows, d_G, d_b = kernel.layer_norm_gradient(rows, G, d_normed)
+        model.inc_grad("G", d_G)
+        model.inc_grad("b", d_b)
+        return d_rows
+
+    return kernel.layer_norm(rows, G, b), backprop if is_train else no_backprop
 
 
-def _maxout(model: Model[Any, Any], X: Any, is_train: bool) -> tuple[Any, Callable]:
+def _maxout(model: Any, X: Any, is_train: bool) -> tuple[Any, Callable]:
     """Multiply rows and take the largest of each few results, as `thinc.api.Maxout`."""
-    b: Any = model.get_param("b")
-    compiles = is_compiled(model.ops) and X.dtype == "float32"
-    if is_train or not compiles or b.shape[1] not in (2, 3):
+    b = model.get_param("b")
+    pieces = b.shape[1]
+    if not is_compiled(model.ops) or X.dtype != "float32" or pieces not in (2, 3):
         return _MAXOUT(model, X, is_train)
-    W: Any = model.get_param("W")
-    Y: Any = model.ops.gemm(X, W.reshape((b.size, -1)), trans2=True)
-    return kernel.maxout(Y, b), no_backprop
+    W = model.get_param("W")
+    by_piece = W.reshape((b.size, -1))
+    found, which = kernel.maxout(model.ops.gemm(X, by_piece, trans2=True), b)
+
+    def backprop(d_found: Any) -> Any:
+        d_pieces = model.ops.backprop_maxout(d_found, which, pieces)
+        model.inc_grad("b", d_pieces.sum(axis=0))
+        d_flat = d_pieces.reshape((-1, b.size))
+        model.inc_grad("W", model.ops.gemm(d_flat, X, trans1=True).reshape(W.shape))
+        return model.ops.gemm(d_flat, by_piece)
+
+    return found, backprop if is_train else no_backprop
 
 
 # Thinc's own forward passes.
