@@ -12,6 +12,7 @@ from spacy.tokens import Doc
 from thinc.api import Adam, Dropout, Model, NumpyOps, chain, expand_window, set_dropout_rate
 
 from spacy_rootmind.compat import forward_of
+from spacy_rootmind.network.affixes import build_affix_embed
 from spacy_rootmind.network.type_cache import TypeCache, _keys_of, cache_embeddings
 
 WIDTH = 12
@@ -32,9 +33,12 @@ def nlp():
 ATTRS = ("NORM", "PREFIX", "SUFFIX", "SHAPE")
 
 
-def embed(docs, *, attrs=ATTRS, static=True, seed=0):
+def embed(docs, *, attrs=ATTRS, static=True, seed=0, affixes=False):
     """Embeddings with random weights."""
-    model = MultiHashEmbed(WIDTH, list(attrs), [50] * len(attrs), static)
+    if affixes:
+        model = build_affix_embed(WIDTH, list(attrs), [1], [2, 3], [50] * (len(attrs) + 3), static)
+    else:
+        model = MultiHashEmbed(WIDTH, list(attrs), [50] * len(attrs), static)
     model.initialize(X=docs)
     rng = np.random.default_rng(seed)
     for node in model.walk():
@@ -127,10 +131,11 @@ def train_once(model, docs, rate):
 
 @pytest.mark.parametrize("static", [True, False], ids=["vectors", "no vectors"])
 @pytest.mark.parametrize("rate", [0.0, 0.4])
-def test_training_is_that_of_each_token(nlp, rate, static):
+@pytest.mark.parametrize("affixes", [False, True], ids=["", "affixes"])
+def test_training_is_that_of_each_token(nlp, affixes, rate, static):
     """The same masks of dropout as well: it is that of tokens, although types are computed."""
     docs = random_docs(nlp, np.random.default_rng(3), n=6)
-    model = embed(docs, static=static)
+    model = embed(docs, static=static, affixes=affixes)
     expected = train_once(model, docs, rate)
     rows = []
     tok2vec = cached(model)
