@@ -82,7 +82,7 @@ def _ordered(first: Expansion, others: Iterable[Expansion]) -> Iterator[Expansio
 
 
 class Tokens:
-    """What rules read of a Doc's tokens, and its tree."""
+    """The properties of a Doc's tokens that rules read, and its tree."""
 
     def __init__(self, doc: Doc) -> None:
         pos, morphs, spaces, deps, heads = doc.to_array([POS, MORPH, SPACY, DEP, HEAD]).T
