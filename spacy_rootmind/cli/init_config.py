@@ -50,7 +50,7 @@ LISTENER = {
     "upstream": "*",
 }
 # The shared token vectors read the first and last letters of words.
-AFFIXES = {
+AFFIX_EMBED = {
     "@architectures": "spacy_rootmind.AffixEmbed.v1",
     "width": "${components.tok2vec.model.encode.width}",
     "attrs": ["NORM", "SHAPE"],
@@ -308,7 +308,7 @@ def share_tok2vec(config: Config) -> dict[str, Any]:
         config["components"][PARSER]["model"]["tok2vec"] = dict(LISTENER)
         tok2vec = config["components"]["tok2vec"]["model"]
         # Tags and lemmas depend on endings.
-        tok2vec["embed"] = deepcopy(AFFIXES)
+        tok2vec["embed"] = deepcopy(AFFIX_EMBED)
         return tok2vec
     tok2vec = config["components"][PARSER]["model"]["tok2vec"]
     tok2vec["embed"]["width"] = f"${{components.{PARSER}.model.tok2vec.encode.width}}"

@@ -49,7 +49,13 @@ from spacy_rootmind.formats.conllu_sentence import (
 )
 from spacy_rootmind.formats.jsonl import PROB_DIGITS, rounded
 from spacy_rootmind.formats.lines import Line
-from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords, check_unchanged
+from spacy_rootmind.formats.records import (
+    WORD_FIELDS,
+    Failure,
+    InputRecord,
+    InputRecords,
+    check_unchanged,
+)
 from spacy_rootmind.formats.text import blocks
 
 OWN_COMMENT = re.compile(r"#\s*(parse_(log_prob|entropy|\d+)|guideline_status)\s*=")
@@ -204,8 +210,7 @@ def _row(
 
 def _tags_of_word(word: Word) -> dict[int, str]:
     """Return the columns of a word within a token, as `_tags`."""
-    columns = {LEMMA: word.lemma, UPOS: word.pos, XPOS: word.tag, FEATS: word.morph}
-    return {column: as_column(value) for column, value in columns.items()}
+    return {column: as_column(getattr(word, name)) for column, name in WORD_FIELDS.items()}
 
 
 def _tags(token: Token) -> dict[int, str]:

@@ -28,6 +28,8 @@ RUN = re.compile(r"\S+")
 INPUT, PIPELINE, KILLED = "input", "pipeline", "killed"
 # The attributes of tokens for columns of CoNLL-U.
 ATTRIBUTES = {LEMMA: LEMMA_ATTRIBUTE, UPOS: POS, XPOS: TAG, FEATS: MORPH}
+# The fields of the words of multiword tokens for these columns.
+WORD_FIELDS = {LEMMA: "lemma", UPOS: "pos", XPOS: "tag", FEATS: "morph"}
 
 
 def id_text(value: Any) -> str | None:

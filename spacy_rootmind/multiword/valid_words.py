@@ -69,16 +69,18 @@ def _repair(
 
 
 def _ordered(first: Expansion, others: Iterable[Expansion]) -> Iterator[Expansion]:
-    """Yield other expansions into the forms of the first."""
+    """Yield other expansions into the forms of the first, then those that change heads and labels.
+
+    All words but the topmost one then depend on it, or on its head, or have a label that is free.
+    """
     forms = [word.form for word in first.words]
     yield from (other for other in others if [word.form for word in other.words] == forms)
-    for label in (None, FREE):
-        for head in (None, first.top, OUTSIDE):
-            changes: dict[str, Any] = {"dep": label, "head": head}
-            known = {name: value for name, value in changes.items() if value is not None}
-            words = [word._replace(**known) for word in first.words]
-            words[first.top] = first.words[first.top]
-            yield Expansion(first.top, tuple(words))
+    changes: list[dict[str, Any]] = [{"head": first.top}, {"head": OUTSIDE}, {"dep": FREE}]
+    changes += [{"dep": FREE} | change for change in changes[:2]]
+    for change in changes:
+        words = [word._replace(**change) for word in first.words]
+        words[first.top] = first.words[first.top]
+        yield Expansion(first.top, tuple(words))
 
 
 class Tokens:

@@ -18,11 +18,7 @@ from spacy.tokens import Doc
 from spacy_rootmind.annotation.words import Expansion, write_expansions
 from spacy_rootmind.formats.conllu_sentence import (
     EMPTY,
-    FEATS,
     FORM,
-    LEMMA,
-    UPOS,
-    XPOS,
     Arc,
     ConlluError,
     Sentence,
@@ -30,6 +26,7 @@ from spacy_rootmind.formats.conllu_sentence import (
     tokens_of,
 )
 from spacy_rootmind.formats.records import (
+    WORD_FIELDS,
     Failure,
     InputRecord,
     InputRecords,
@@ -137,10 +134,6 @@ class Analyses:
         doc.from_array(ANALYSIS, values)
 
 
-# Fields of words in `token._.words`, by the column of CoNLL-U.
-FIELDS = {LEMMA: "lemma", UPOS: "pos", XPOS: "tag", FEATS: "morph"}
-
-
 def join_words(nlp: Language, record: InputRecord, sentence: Sentence) -> None:
     """Join the given words of a multiword token if the pipeline's expander has a script for them.
 
@@ -153,7 +146,7 @@ def join_words(nlp: Language, record: InputRecord, sentence: Sentence) -> None:
     columns = [] if record.replace_tags else sentence.given_columns
     words = [
         {"form": row[FORM]}
-        | {FIELDS[column]: "" if row[column] == EMPTY else row[column] for column in columns}
+        | {WORD_FIELDS[column]: "" if row[column] == EMPTY else row[column] for column in columns}
         for row in sentence.words
     ]
     tokens: list[tuple[str, bool]] = []
