@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from importlib.metadata import requires, version
+from pathlib import Path
 
 import pytest
 import srsly
@@ -119,3 +120,15 @@ def test_constraints_pin_what_ci_installs(python):
     for requirement in wanted:
         name = canonicalize_name(requirement.name)
         assert requirement.specifier.contains(pinned[name]), (requirement, pinned[name])
+
+
+def test_type_checkers_find_the_package():
+    """In a folder of the path, where PEP 561 has them look, not behind an import hook."""
+    code = "import sys; print(*sys.path, sep='\\n')"
+    result = subprocess.run(
+        [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True
+    )
+    folders = [Path(line, "spacy_rootmind") for line in result.stdout.splitlines()]
+    [package, *_] = [folder for folder in folders if folder.is_dir()]
+    assert (package / "py.typed").is_file()
+    assert {path.stem for path in package.glob("kernel/*.pyi")} >= {"batch", "sample_batch"}

@@ -4,6 +4,7 @@ import re
 import shutil
 import sys
 
+import numpy as np
 import pytest
 import spacy
 import srsly
@@ -11,17 +12,35 @@ from commandline import assert_one_root_each, root_mst, run_spacy, tagger, write
 from conftest import ROOT
 from parsers import SMALL_MODEL, gold_examples, join, update
 from spacy.tokens import Doc
+from spacy.training import Corpus
 from spacy.util import fix_random_seed, load_config, load_model_from_config, walk_dict
 from ud_treebanks import write_treebank
 
 from spacy_rootmind.cli.init_config import AFFIX_EMBED, make_config
 from spacy_rootmind.cli.options import ConfigOptions
+from spacy_rootmind.pipeline.calibration_corpus import make_calibration_corpus
 from spacy_rootmind.pipeline.callbacks import make_fit_tokenizer
+from spacy_rootmind.pipeline.vectors import HalfPrecisionVectors
 
 PROJECT = ROOT / "projects" / "web"
 sys.path.insert(0, str(PROJECT / "scripts"))
+import average_weights  # noqa: E402
 import make_package  # noqa: E402
 from training_callbacks import make_start_from  # noqa: E402
+
+TABLES = {"official": "", "figures": ""}
+
+
+def with_vectors(trained, folder, vectors_class, **settings):
+    """The pipeline with vectors of two words, which no component uses."""
+    nlp = spacy.load(trained, config={"nlp": {"vectors": settings}})
+    data = np.array([[0.1, 2], [3, 4]], dtype="float32")
+    nlp.vocab.vectors = vectors_class(
+        strings=nlp.vocab.strings, data=data, keys=["turtle", "boat"], attr="NORM"
+    )
+    nlp.to_disk(folder)
+    return folder
+
 
 WIDTH = SMALL_MODEL["tok2vec"]["width"]
 LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "width": WIDTH, "upstream": "tok2vec"}
@@ -225,3 +244,48 @@ def test_project_makes_a_package(quickstart_docs, tmp_path):
     assert "Probability of the tree: " in after
     assert after.endswith("```\n\nText below.\n")
     assert "old" not in page
+
+
+def test_average_of_weights(trained, corpus, quickstart_docs, tmp_path, monkeypatch):
+    nlp = spacy.load(trained)
+    examples = gold_examples(join(quickstart_docs[100:140], 5), nlp)
+    optimizer = nlp.create_optimizer()
+    for _ in range(3):
+        update(nlp, examples, optimizer)
+    nlp.to_disk(tmp_path / "further")
+    dev = corpus / "test.spacy"
+    arguments = [trained, tmp_path / "further", "--dev", dev, "--output", tmp_path / "mean"]
+    monkeypatch.setattr(sys, "argv", ["average_weights.py", *map(str, arguments)])
+    average_weights.main()
+    first, mean = spacy.load(trained), spacy.load(tmp_path / "mean")
+    for name, pipe in first.pipeline:
+        nodes = [p.model.walk() for p in (pipe, nlp.get_pipe(name), mean.get_pipe(name))]
+        for of_first, of_other, of_mean in zip(*nodes, strict=True):
+            for param in of_first.param_names:
+                weights = of_first.get_param(param), of_other.get_param(param)
+                assert of_mean.get_param(param) == pytest.approx(np.mean(weights, axis=0), abs=1e-6)
+    temperature = mean.get_pipe("root_mst").temperature
+    make_calibration_corpus(Corpus(dev))(mean)
+    assert mean.get_pipe("root_mst").temperature == pytest.approx(temperature)
+    assert temperature != first.get_pipe("root_mst").temperature
+
+
+def test_word_vectors_are_stored_without_their_words(trained, corpus, tmp_path):
+    settings = {"@vectors": "spacy_rootmind.HalfPrecisionVectors.v1"}
+    path = with_vectors(trained, tmp_path / "trained", HalfPrecisionVectors, **settings)
+    stored = make_package.store(path, tmp_path / "stored", corpus)
+    assert np.load(tmp_path / "stored" / "vocab" / "vectors").dtype == "float16"
+    assert "turtle" not in srsly.read_json(tmp_path / "stored" / "vocab" / "strings.json")
+    doc = stored("The TURTLE swam.")
+    assert [token.has_vector for token in doc] == [False, True, False, False]
+    assert doc[1].vector == pytest.approx([0.1, 2], rel=1e-3)
+    meta = make_package.describe(stored, {}, "1.0.0", "r1")
+    assert [source["license"] for source in meta["sources"]] == [
+        "CC BY-SA 4.0",
+        "Apache License 2.0",
+        "Apache License 2.0",
+    ]
+    meta = {**meta, "requirements": ["spacy-rootmind>=1"]}
+    readme = make_package.readme_of(meta, TABLES, "r1", 1)
+    assert "of 2 words" in readme
+    assert "spacy project run further projects/web --vars.trained further/mean" in readme

@@ -340,3 +340,28 @@ def test_vectors_keep_their_class(web_pipeline, tmp_path, monkeypatch):
     section = load_config(web_pipeline / "config.cfg")["nlp"]["vectors"]
     config = make_config(options(["root_mst"], vectors=web_pipeline.parent.name))
     assert config["nlp"]["vectors"] == section
+
+
+@pytest.mark.workflow
+def test_config_trains(corpus, tmp_path):
+    init_config(tmp_path / "own.cfg", options([*NEIGHBOURS, "root_mst"], lang="en"))
+    overrides = {**QUICK, "paths.train": str(corpus), "paths.dev": str(corpus)}
+    train(tmp_path / "own.cfg", tmp_path / "out", overrides=overrides)
+    nlp = spacy.load(tmp_path / "out" / "model-last")
+    assert nlp.get_pipe("root_mst").temperature != 1.0
+    assert nlp.get_pipe("tok2vec").listening_components == [*NEIGHBOURS, "root_mst"]
+    [gold, *_] = read_docs(corpus, nlp.vocab)
+    doc = nlp(Doc(nlp.vocab, words=[token.text for token in gold]))
+    assert doc.has_annotation("DEP")
+    assert doc.has_annotation("TAG")
+
+
+@pytest.mark.parametrize("pipeline", [["root_mst"], ["tagger", "root_mst"]])
+def test_vectors_are_used(pipeline, vectors, corpus, tmp_path):
+    init_config(tmp_path / "own.cfg", options(pipeline, vectors=str(vectors)))
+    paths = {"paths.train": str(corpus), "paths.dev": str(corpus)}
+    nlp = init_nlp(load_config(tmp_path / "own.cfg", overrides=paths))
+    assert nlp.vocab.vectors.shape == (3, 3)
+    first = nlp.get_pipe(nlp.pipe_names[0])
+    names = [node.name for node in first.model.walk()]
+    assert "static_vectors" in names

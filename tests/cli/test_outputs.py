@@ -4,7 +4,7 @@ import os
 
 import pytest
 import spacy
-from spacy.tokens import DocBin
+from spacy.tokens import Doc, DocBin
 from spacy.training import Corpus
 
 from spacy_rootmind.cli import outputs
@@ -184,3 +184,62 @@ def test_only_folders_of_docs_are_overwritten(tmp_path, nlp):
     (folder / "thesis.txt").write_text("mine")
     with pytest.raises(CommandError, match="is a folder"):
         check_free(folder, makes_folder=True, **options)
+
+
+@pytest.mark.parametrize("before", ["out.txt", "out"])
+@pytest.mark.parametrize("after", ["out.txt", "out"])
+def test_output_of_another_kind_is_replaced(before, after, tmp_path):
+    for kind in (before, after):
+        output = make_output(tmp_path, kind, force=True)
+        output.path = tmp_path / "same"
+        output.start()
+        output.finish()
+        output.close()
+    assert os.listdir(tmp_path) == ["same"]
+    assert output.path.is_file() == (after == "out.txt")
+
+
+def test_doc_that_cannot_be_packed_leaves_the_others_in_order(tmp_path, nlp):
+    output = DocsOutput(tmp_path / "out.spacy")
+    output.start()
+    put_docs(output, nlp, 0, 1)
+    doc = nlp("Wrong.")
+    doc.user_data["number"] = object()
+    with pytest.raises(TypeError):
+        output.prepare(doc, InputRecord("in", 1, text="Wrong."), 0)
+    put_docs(output, nlp, 1, 2)
+    complete(output)
+    docs = DocBin().from_disk(output.path).get_docs(nlp.vocab)
+    assert numbers_in(docs) == [("Text 0.", 0), ("Text 1.", 1)]
+
+
+def test_vectors_of_a_transformer_are_not_written(tmp_path, nlp):
+    # As spacy-transformers and spacy-curated-transformers do.
+    Doc.set_extension("trf_data", default=None, force=True)
+    try:
+        doc = nlp("Text.")
+        doc._.trf_data = [0.5] * 1000
+        doc.user_data["number"] = 7
+        output = DocsOutput(tmp_path / "out.spacy")
+        [written] = output.prepare(doc, InputRecord("in", 1, text="Text."), 0).get_docs(nlp.vocab)
+        assert written._.trf_data is None
+        assert written.user_data["number"] == 7
+    finally:
+        Doc.remove_extension("trf_data")
+
+
+def test_existing_output_is_only_overwritten_with_force(tmp_path):
+    path = tmp_path / "out.txt"
+    check_free(path, makes_folder=False, force=False)
+    path.write_text("x")
+    with pytest.raises(CommandError, match="already exists"):
+        check_free(path, makes_folder=False, force=False)
+    check_free(path, makes_folder=False, force=True)
+    assert path.read_text() == "x"
+
+
+def test_unfinished_output_is_removed_with_its_run(tmp_path):
+    for output in (make_output(tmp_path, name) for name in ("out.txt", "out")):
+        output.start()
+        output.close()
+        assert os.listdir(tmp_path) == []

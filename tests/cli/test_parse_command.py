@@ -1,18 +1,21 @@
 """`python -m spacy_rootmind parse`, as a whole."""
 
 import errno
+import gc
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import tracemalloc
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import spacy
 import typer
-from commandline import parse_options, run_module
+from commandline import parse_options, read_docs, run_module
 
 from spacy_rootmind.cli.app import app
 from spacy_rootmind.cli.errors import CommandError
@@ -461,3 +464,158 @@ def test_streams_that_are_closed(arguments, closed, returncode, message, pipelin
     assert (result.returncode, result.stderr.decode()) == (returncode, message)
     if not returncode:
         assert "# text = It rained." in (tmp_path / "a.conllu").read_text(encoding="utf8")
+
+
+def test_labelled_alternatives_begin_with_the_parse(pipeline, tmp_path, run):
+    # With clear heads, the ten best labelled trees share some of their trees.
+    more = [
+        "-a",
+        "kbest",
+        "-k",
+        "10",
+        "--labelled",
+        "--to",
+        "conllu",
+        "--set",
+        "components.root_mst.temperature=0.1",
+    ]
+    result = run("parse", pipeline, "--text", "The cat that slept saw a dog.", *more)
+    [sentence] = sentences_in(result.stdout)
+    found = [sentence.comment(f"parse_{i}").split(" ", 1) for i in range(1, 11)]
+    probs, trees = zip(*found, strict=True)
+    assert trees[0] == " ".join(f"{row[6]}:{row[7]}" for row in sentence.words)
+    assert [*map(float, probs)] == sorted(map(float, probs), reverse=True)
+    assert len({tuple(re.findall(r"(\d+):", tree)) for tree in trees}) < len(set(trees)) == 10
+
+
+def test_arcs_are_those_that_are_probable_enough(pipeline, tmp_path):
+    def arcs(least):
+        path = str(tmp_path / f"{least}.spacy")
+        texts = ["The cat that slept saw a dog."]
+        assert parse(parse_options(pipeline, [], path, texts, arcs=least)) == 0
+        [doc] = read_docs(path, spacy.blank("xx").vocab)
+        return {(arc.token.i, arc.head.i, arc.dep): arc.prob for arc in doc[:]._.arcs}
+
+    every = arcs(0.01)
+    # Labels of fewer arcs round differently, so the threshold is far from all probabilities.
+    low, high = max(pairwise(sorted(every.values())), key=lambda pair: pair[1] - pair[0])
+    probable = {arc: prob for arc, prob in every.items() if prob >= high}
+    assert arcs((low + high) / 2) == pytest.approx(probable, abs=1e-5)
+
+
+def test_settings_of_the_pipeline_can_be_changed(pipeline, tmp_path, run):
+    write_texts(tmp_path / "a.txt", 1)
+    outputs = {}
+    for temperature in ("1", "5"):
+        result = run(
+            *("parse", pipeline, tmp_path / "a.txt", "--confidence", "--quiet"),
+            *("--set", f"components.root_mst.temperature={temperature}"),
+        )
+        assert result.returncode == 0, result.stderr
+        assert result.stderr == b""
+        [sentence] = sentences_in(result.stdout)
+        outputs[temperature] = float(sentence.comment("parse_entropy"))
+    assert outputs["5"] > outputs["1"]
+
+
+def test_given_texts_in_other_formats(pipeline, tmp_path):
+    texts = ["The cat slept.", "  ", "It rained."]
+    for name in ("a.jsonl", "b.conllu", "c.spacy"):
+        assert parse(parse_options(str(pipeline), [], str(tmp_path / name), texts)) == 0
+    lines = (tmp_path / "a.jsonl").read_text(encoding="utf8").splitlines()
+    assert [json.loads(line)["text"] for line in lines] == ["The cat slept.", "It rained."]
+    found = sentences_in(tmp_path / "b.conllu")
+    assert [sentence.comment("text") for sentence in found] == ["The cat slept.", "It rained."]
+    # Probabilities belong to drawn trees alone.
+    assert "HeadProb" not in (tmp_path / "b.conllu").read_text(encoding="utf8")
+
+
+def test_files_can_be_drawn(pipeline, tmp_path, run):
+    write_texts(tmp_path / "a.txt", 2)
+    drawn = {}
+    # At a high temperature, words have other heads that are probable enough, whatever was learnt.
+    arcs = ["--arcs", "0.001", "--set", "components.root_mst.temperature=5"]
+    for name, options in {"plain": ["--no-confidence"], "all": arcs}.items():
+        output = tmp_path / name
+        result = run("parse", pipeline, tmp_path / "a.txt", "--to", "tree", "-o", output, *options)
+        assert result.returncode == 0, result.stderr
+        drawn[name] = output.read_text(encoding="utf8")
+    assert "%" not in drawn["plain"]
+    # A line for each word, and one root for each text.
+    for text in drawn.values():
+        assert text.count("─ ") == 14
+        assert len(re.findall("^──", text, flags=re.MULTILINE)) == 2
+    assert drawn["all"].count(" or ") >= 1
+
+
+def test_options_with_an_effect_are_taken(pipeline, run, tmp_path):
+    for name in ("a.txt", "b.conllu"):
+        (tmp_path / name).write_text("", encoding="utf8")
+    files = [tmp_path / "a.txt", tmp_path / "b.conllu"]
+    more = ["-p", "--max-word-length", "9", "-a", "sample", "-k", "2", "--seed", "1", "--labelled"]
+    more += ["--replace-tags", "--keep-heads", "--sentences", "lines"]
+    output = tmp_path / "out.jsonl"
+    assert run("parse", pipeline, *files, *more, "-o", output, "-F").returncode == 0
+    assert output.read_bytes() == b""
+
+
+def test_long_runs_are_cut_and_told_of(pipeline, tmp_path, capsys):
+    lines = ["The cat slept.", "[" * 3000 + "]" * 3000, f"It {'b' * 1001} {'d' * 1300} rained."]
+    source, target = tmp_path / "in.txt", tmp_path / "out.jsonl"
+    source.write_text("\n".join(lines), encoding="utf8")
+    assert parse(parse_options(str(pipeline), [str(source)], str(target))) == 0
+    written = [json.loads(line) for line in target.read_text(encoding="utf8").splitlines()]
+    assert [doc["text"] for doc in written] == lines
+    warnings = " ".join(capsys.readouterr().err.split())
+    for line, size, place in ((2, 6000, "1 on"), (3, 1300, "1006 on and 1 more")):
+        expected = (
+            f"{source}:{line}: tokenized {size} characters without whitespace, from character"
+        )
+        assert f"{expected} {place}, in pieces; --max-word-length sets which" in warnings
+
+
+@pytest.mark.workflow
+@pytest.mark.parametrize("name", ["out.conllu", "out"])
+def test_memory_does_not_grow_with_the_input(name, pipeline, tmp_path, monkeypatch):
+    nlp = ParserSettings(str(pipeline)).load()
+    monkeypatch.setattr(ParserSettings, "load", lambda settings: nlp)
+    monkeypatch.setattr("spacy_rootmind.cli.parse.CHUNK_RECORDS", 16)
+    monkeypatch.setattr("spacy_rootmind.cli.outputs.PART_DOCS", 16)
+    peaks = []
+    # The first time, things are made that stay. And where words are new, spaCy's tables grow, by
+    # some 30 bytes each.
+    for n in (48, 48, 480):
+        source = new_words(tmp_path / "a.txt", 48)
+        source.write_bytes(source.read_bytes() * (n // 48))
+        options = parse_options(
+            str(pipeline),
+            [str(source)],
+            str(tmp_path / str(len(peaks)) / name),
+            to_format="spacy" if name == "out" else None,
+        )
+        gc.collect()
+        tracemalloc.start()
+        try:
+            assert parse(options) == 0
+            peaks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    # 1000 bytes for each of 432 texts more; a Doc takes some thousands. Tables of other modules may
+    # grow meanwhile.
+    assert peaks[2] < peaks[1] + 432 * 1000
+
+
+def test_progress_option_shows_a_bar(pipeline, tmp_path, capsys):
+    source = write_texts(tmp_path / "a.txt", 5)
+    for progress, shown in ((None, False), (True, True), (False, False)):
+        options = parse_options(
+            str(pipeline),
+            [str(source)],
+            str(tmp_path / "out.conllu"),
+            progress=progress,
+            force=True,
+        )
+        assert parse(options) == 0
+        captured = capsys.readouterr()
+        assert ("Parsing" in captured.err) is shown
+        assert captured.out == ""

@@ -6,6 +6,8 @@ import pytest
 import spacy
 import udtools
 from commandline import parse_options
+from conftest import QUICKSTART
+from spacy.tokens import Doc
 
 from spacy_rootmind.cli.parse import parse as run_parse
 from spacy_rootmind.formats.conllu import write_conllu
@@ -101,3 +103,27 @@ def test_treebanks_stay_valid(name, replace_tags, nlp, ud_folder):
     new_tags = [value for row in written if row[0].isdigit() for value in row[2:6]]
     changed = sum(a not in (b, "_") for a, b in zip(tags, new_tags, strict=True))
     assert (changed > 0) == replace_tags
+
+
+def test_the_validator_finds_errors():
+    text = (QUICKSTART / "assets" / "en_quick-ud-dev.conllu").read_text(encoding="utf8")
+    assert not incidents(text)
+    assert "unsorted-features" in incidents(text.replace("Number=Sing", "NumForm=Word|Number=Sing"))
+
+
+def test_given_words_become_valid_conllu(nlp):
+    """Words and tags have letters of two characters and whitespace inside."""
+    words = ["The", "re\u0301e  x", "A\u030a\tb", "slept", "."]
+    doc = nlp(Doc(nlp.vocab, words))
+    doc[1].tag_ = "N\u0303 x"
+    text = write_conllu(doc, InputRecord("in", 1, words=words), 0).decode()
+    assert "SpacesInToken=r\u00e9e\\s\\sx" in text
+    assert "\t\u00d1_x\t" in text
+    assert not incidents(text)
+
+
+def test_text_of_a_treebank_becomes_valid_conllu(nlp, ud_folder):
+    path = ud_folder / "UD_English-GUM" / "en_gum-ud-test.conllu"
+    texts = [r.sentence.comment("text") for r in read_records(Inputs([str(path)]), None)][::16]
+    records = [InputRecord(path.name, i, text=text) for i, text in enumerate(texts, start=1)]
+    assert not incidents(parse(nlp, records))

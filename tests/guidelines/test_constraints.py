@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import spacy
-from parsers import assign, gold_examples, join, make_nlp, settable, train
+from parsers import assign, gold_examples, join, make_nlp, settable, train, with_weights_of
 from reference import best_enumerated, clean, enumerate_trees, score_gap
 from spacy.tokens import Doc, Span
 from strategies import rng_for
@@ -787,3 +787,48 @@ def test_span_subtrees_of_docs_without_annotation_are_an_error(parser_with, span
 
 
 # --- config --------------------------------------------------------------------------------------
+
+
+def test_preset_heads_keep_another_parsers_trees(parser_with, quickstart_docs):
+    nlp = parser_with(preset_heads(), confidence=True)
+    gold = Doc.from_docs(quickstart_docs[200:206])
+    words, heads = [t.text for t in gold], [t.head.i for t in gold]
+    doc = nlp(Doc(nlp.vocab, words=words, heads=heads, deps=[t.dep_ for t in gold]))
+    assert heads_of(doc) == heads
+    assert bounds_of(doc) == bounds_of(gold)
+    assert [t._.head_prob for t in doc] == pytest.approx([1.0] * len(doc))
+    for sentence in doc.sents:
+        assert sentence._.parse_log_prob == pytest.approx(0.0, abs=1e-9)
+        assert sentence._.parse_entropy == pytest.approx(0.0, abs=1e-9)
+
+
+def test_span_subtrees_with_whitespace_inside(parser_with):
+    words = ["She", "saw", "New", "\n", "York", " ", "\n", "City", "today", "\n", "."]
+    doc = Doc(VOCAB, words=words)
+    doc.ents = [Span(doc, 2, 8, label="GPE"), Span(doc, 8, 10, label="DATE")]
+    doc = parser_with(span_subtrees())(doc)
+    assert is_subtree(doc[2:8])
+    assert [doc[i].head.i for i in (3, 5, 6, 9)] == [2, 4, 4, 8]
+    assert len({token.sent.start for token in doc[2:8]}) == 1
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"@misc": "spacy_rootmind.preset_heads.v1", "root_label": "top"},
+        {"@misc": "spacy_rootmind.span_subtrees.v1", "spans_key": "keep"},
+    ],
+    ids=repr,
+)
+def test_constraints_are_saved_with_a_pipeline(unsure, settings, tmp_path):
+    nlp = with_weights_of(unsure, constraints=settings)
+    nlp.to_disk(tmp_path)
+    again = spacy.load(tmp_path)
+    assert again.config["components"]["root_mst"]["constraints"].items() >= settings.items()
+    heads, deps = [4, 1, None, None, 1], ["obj", "top", "", "", "x"]
+    for pipeline in (nlp, again, make_nlp(constraints=settings).from_bytes(nlp.to_bytes())):
+        doc = Doc(pipeline.vocab, words=FIRST, heads=heads, deps=deps)
+        doc.spans["keep"] = [doc[1:5]]
+        doc = pipeline(doc)
+        kept = [doc[i].head.i for i in (0, 1, 4)] == [4, 1, 1]
+        assert kept if "root_label" in settings else is_subtree(doc[1:5])

@@ -389,3 +389,34 @@ def test_kept_heads_are_those_of_words(french):
     assert [token.text for token in doc][2:4] == ["de", "le"]
     written = rows_of(write_conllu(doc, record, 0))
     assert [row[HEAD] for row in written] == [row[HEAD] for row in rows]
+
+
+def test_parts_of_speech_go_with_the_given_features(nlp):
+    features = ["_"] * len(WORDS)
+    features[4] = "Mood=Ind|Number=Sing|Person=3|Tense=Pres|VerbForm=Fin"
+    data = parse(nlp, read(conllu(feats=features)))
+    assert column(data, FEATS) == features
+    assert column(data, UPOS)[4] in ("VERB", "AUX")
+
+
+def test_features_that_contradict_their_part_of_speech_are_kept(nlp):
+    features = ["Tense=Past" if tag == "NOUN" else "_" for tag in TAGS]
+    data = parse(nlp, read(conllu(upos=TAGS, feats=features)))
+    assert (column(data, UPOS), column(data, FEATS)) == (TAGS, features)
+
+
+def test_a_morphologizer_after_the_parser(web_pipeline):
+    order = ["tok2vec", "root_mst", "tagger", "morphologizer", "trainable_lemmatizer"]
+    later = spacy.load(web_pipeline, config={"nlp.pipeline": order})
+    assert later.pipe_names == order
+    data = parse(later, read(conllu(upos=TAGS)))
+    assert column(data, UPOS) == TAGS
+    assert column(data, FEATS)[2] == "_"
+    assert column(data, FEATS)[4] == "Number=Plur"
+
+
+def test_merged_tokens_are_reported(nlp):
+    merging = spacy.load(nlp.path)
+    merging.add_pipe("merge_noun_chunks")
+    [found] = parse_records(merging, read(conllu(upos=TAGS)))
+    assert "changed the tokens" in found.reason

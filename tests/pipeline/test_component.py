@@ -320,3 +320,27 @@ def test_update_without_an_optimizer_takes_no_step(quickstart_docs):
         assert pipe.model.to_bytes() == before
         assert np.abs(pipe.model.get_ref("trees").get_grad("root")).max() > 0
         assert nlp.update(examples, sgd=sgd)["root_mst"] > 0
+
+
+def test_add_pipe_with_the_default_model_trains():
+    nlp = spacy.blank("xx")
+    nlp.add_pipe("root_mst")
+    examples = [Example.from_dict(nlp.make_doc("She saw the cat ."), SENTENCE)] * 2
+    nlp.initialize(lambda: examples)
+    for _ in range(2):
+        nlp.update(examples)
+    assert_parsed(nlp("She saw the cat ."))
+
+
+def test_finish_update_takes_a_function_that_collects_gradients(quickstart_docs):
+    """`nlp.rehearse` gives components such a function, which knows of no learning rate."""
+    nlp, examples = initialized(quickstart_docs[:4])
+    collected = {}
+
+    def collect(key, weights, gradient):
+        collected[key] = np.abs(gradient).max()
+        return weights, gradient
+
+    nlp.update(examples, sgd=collect)
+    trees = nlp.get_pipe("root_mst").model.get_ref("trees")
+    assert collected[trees.id, "root"] > 0

@@ -163,3 +163,28 @@ def test_pipeline_of_init_config_uses_numpy():
     # These have no network.
     assert set(libraries(nlp)) == set(nlp.pipe_names) - {"attribute_ruler", "ud_tag_repair"}
     assert all(found == {False} for found in libraries(nlp).values())
+
+
+def test_the_parser_keeps_numpy_where_listeners_are_replaced(quickstart_docs, tmp_path):
+    """Thinc makes copies of layers with its own operations."""
+    nlp = make_nlp(ALL, callback=None)
+    examples = initialize(nlp, quickstart_docs)
+    assert libraries_after_replacing(nlp, "root_mst") == [{False}]
+    assert libraries(nlp)["tok2vec"] == {True}
+    nlp.to_disk(tmp_path)
+    loaded = spacy.load(tmp_path)
+    assert libraries(loaded)["root_mst"] == {False}
+    other = spacy.blank("xx", vocab=nlp.vocab)
+    other.add_pipe("root_mst", source=nlp)
+    list(other.pipe(TEXTS))
+    assert libraries(other) == {"root_mst": {False}}
+    loaded.update(examples[:2])
+    assert libraries(loaded)["root_mst"] == {False}
+
+
+def test_pipelines_of_init_config_use_numpy():
+    options = ConfigOptions(pipeline="tagger,morphologizer,root_mst", ud=True)
+    nlp = load_model_from_config(make_config(options), auto_fill=False)
+    # These have no network.
+    assert set(libraries(nlp)) == set(nlp.pipe_names) - {"attribute_ruler", "ud_tag_repair"}
+    assert all(found == {False} for found in libraries(nlp).values())

@@ -238,3 +238,32 @@ def test_static_vectors_are_features_of_the_parser(examples, tmp_path):
     assert before.shape[1] == width + 8
     np.testing.assert_array_equal(moved[:, :width], before[:, :width])
     assert not np.allclose(moved[:, width:], before[:, width:])
+
+
+def test_scores_depend_on_the_attributes_read():
+    nlp = make_nlp(model=with_features("TAG", "MORPH", "LEMMA"))
+    nlp.get_pipe("root_mst").add_label("obj")
+    nlp.initialize()
+    words = ["a", "b", "c"]
+    model = nlp.get_pipe("root_mst").model
+
+    def scores(tags=("N", "V", "N"), morph="Case=Nom", lemma="b", pos="NOUN"):
+        annotation = {"tags": tags, "morphs": ["", morph, ""], "lemmas": ["a", lemma, "c"]}
+        doc = Doc(nlp.vocab, words=words, pos=[pos] * 3, **annotation)
+        return model.predict([doc]).trees.arcs[0]
+
+    expected = scores()
+    np.testing.assert_array_equal(scores(pos="VERB"), expected)
+    assert not np.allclose(scores(lemma="x"), expected)
+    assert not np.allclose(scores(tags=("N", "N", "N")), expected)
+    assert not np.allclose(scores(morph="Case=Acc"), expected)
+
+
+def test_docs_without_words_need_no_attributes_and_single_tokens_may_lack_them(tagged):
+    with tagged.select_pipes(enable=["tok2vec", "root_mst"]):
+        docs = [
+            tagged.make_doc(""),
+            tagged.make_doc(" \n"),
+            Doc(tagged.vocab, words=["A", "dog"], tags=["DT", ""]),
+        ]
+        assert all(doc.has_annotation("DEP") for doc in tagged.pipe(docs))

@@ -23,11 +23,17 @@ from parsers import (
 from spacy.tokens import Doc, Span
 from strategies import rng_for
 
+from spacy_rootmind.annotation.gold import GoldBatch, training_starts
 from spacy_rootmind.annotation.sentences import choose_starts
 from spacy_rootmind.pipeline import prediction
 from spacy_rootmind.pipeline.prediction import plan_sentences
 from spacy_rootmind.pipeline.sentence_parser import PredictionContext
 from spacy_rootmind.pipeline.settings import Settings
+
+
+def refuse(item):
+    raise NotImplementedError("no vectors")
+
 
 VOCAB = spacy.blank("xx").vocab
 # Part of a Doc's words are whitespace, in this share.
@@ -387,3 +393,49 @@ def test_memory_of_a_long_doc_is_bounded(of_default_size, settings):
     assert 500 < found["longest"] <= 512
     # All arc scores of one sentence would take 550 MiB, and each copy of all parts 24 MiB.
     assert found["mib"] < 300
+
+
+@pytest.mark.parametrize("mode", ["auto", "given", "doc"])
+def test_training_sentences_are_no_longer_than_allowed(quickstart_docs, mode):
+    joined = Doc.from_docs(quickstart_docs[:6])
+    nlp = spacy.blank("xx")
+    [example] = gold_examples([joined], nlp)
+    for max_words in (1, 4, 9, 1000):
+        starts = training_starts(example, "ROOT", mode, max_words)
+        assert longest(example.predicted, starts.tolist()) <= max_words
+        gold = {s.start for s in joined.sents} if mode != "doc" else {0}
+        assert gold <= set(starts.tolist())
+        batch = GoldBatch.from_examples([example], "ROOT", mode, max_words)
+        assert max(map(len, batch.sentences[0])) <= max_words
+
+
+def test_slices_have_what_the_doc_has():
+    words = [*"abcdefgh"]
+    doc = Doc(VOCAB, words=words, spaces=[False, True] * 4, tags=words, pos=["NOUN"] * 8)
+    doc.ents = [Span(doc, 1, 4, label="X", kb_id="Q1"), Span(doc, 6, 8, label="Y")]
+    doc.tensor = np.arange(16.0).reshape(8, 2)
+    # A user's hook for vectors, which may fail or take long, is none of the parser's business.
+    for hooks in (doc.user_hooks, doc.user_span_hooks, doc.user_token_hooks):
+        hooks.update(vector=refuse, vector_norm=refuse)
+    for token in doc:
+        token.lemma_, token.norm_ = token.text * 2, token.text * 3
+        token.dep_ = "dep"
+        token.set_morph(f"Number={token.text}")
+    piece = prediction._copy_slice(doc, 2, 7)
+    for token in piece:
+        other = doc[token.i + 2]
+        for name in ("text_with_ws", "norm_", "lemma_", "tag_", "pos_", "dep_", "morph"):
+            assert str(getattr(token, name)) == str(getattr(other, name))
+        assert (token.ent_type_, token.ent_kb_id_) == (other.ent_type_, other.ent_kb_id_)
+    assert [ent.text for ent in piece.ents] == ["cd", "g"]
+    np.testing.assert_array_equal(piece.tensor, doc.tensor[2:7])
+
+
+@pytest.mark.slow
+@on_linux
+@may_fork
+@pytest.mark.parametrize("settings", [{}, {"sentences": "doc"}, {"confidence": True}])
+def test_memory_of_a_very_long_doc_is_bounded(of_default_size, settings):
+    found = in_a_fork(measure, of_default_size, settings, 100_000)
+    assert found["longest"] <= 512
+    assert found["mib"] < 1024

@@ -486,3 +486,94 @@ def test_what_cannot_be_replaced_stays(case, expected, folder, with_parser, web_
     with pytest.raises((ValueError, OSError), match=expected):
         replace_parser(with_parser, source)
     assert with_parser.to_bytes() == before
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_static_vectors_are_kept_whichever_component_was_added_first(is_first, quickstart_docs):
+    nlp = spacy.blank("xx")
+    nlp.vocab.vectors = static_vectors(quickstart_docs, nlp.vocab.strings, "default")
+    nlp.add_pipe("root_mst", config={"model": LISTENING})
+    nlp.add_pipe("tok2vec", config={"model": TOK2VEC}, first=True)
+    if is_first:
+        nlp.rename_pipe("root_mst", "parser")
+        nlp.rename_pipe("parser", "root_mst")
+    train(nlp, gold_examples(quickstart_docs[:20], nlp), steps=1)
+    nlp.replace_listeners("tok2vec", "root_mst", PATHS)
+    assert nlp.get_pipe("root_mst").model.get_ref("tok2vec").name == "own_static_vectors"
+
+
+def test_it_may_be_taken_further(folder, expected):
+    nlp = spacy.load(folder)
+    nlp.replace_listeners("tok2vec", "root_mst", PATHS)
+    for _ in range(2):
+        further = spacy.blank("xx")
+        further.add_pipe("root_mst", source=nlp)
+        nlp = further
+    assert parses(nlp) == expected
+
+
+def test_home_stays_right(folder, other, expected):
+    source = spacy.load(folder)
+    other.add_pipe("root_mst", source=source)
+    with refusing():
+        other(TEXTS[0])
+    assert parses(source) == expected
+    with refusing():
+        other(TEXTS[0])
+    source.add_pipe("sentencizer", last=True)
+    assert parses(source) == expected
+    source.to_bytes()
+
+
+def test_a_pipeline_that_changes_while_its_parser_is_disabled_is_its_home(folder, expected):
+    nlp = spacy.load(folder)
+    nlp.disable_pipe("root_mst")
+    nlp.add_pipe("sentencizer", last=True)
+    nlp.enable_pipe("root_mst")
+    assert parses(nlp) == expected
+    nlp.to_bytes()
+
+
+def test_vectors_of_a_component_that_was_removed_are_used(folder, expected):
+    nlp = spacy.load(folder)
+    _, tok2vec = nlp.remove_pipe("tok2vec")
+    parser = nlp.get_pipe("root_mst")
+    docs = [parser(tok2vec(nlp.make_doc(text))) for text in TEXTS]
+    assert list(map(arcs_of, docs)) == expected
+
+
+def test_a_tok2vec_that_is_disabled_at_home_is_no_other(folder):
+    nlp = spacy.load(folder, disable=["tok2vec"])
+    with pytest.raises(ValueError, match="has no token vectors"):
+        nlp(TEXTS[0])
+    nlp.enable_pipe("tok2vec")
+    assert len(parses(nlp)) == len(TEXTS)
+
+
+def test_components_of_others_keep_their_results(folder, other, expected):
+    """Theirs in a pipeline of ours."""
+    doc = other(TEXTS[0])
+    other.replace_listeners("tok2vec", "tagger", PATHS)
+    nlp = spacy.load(folder)
+    nlp.add_pipe("tagger", source=other)
+    assert [token.tag_ for token in nlp(TEXTS[0])] == [token.tag_ for token in doc]
+    assert parses(nlp) == expected
+
+
+def test_config_without_them_is_an_error(folder, other_folder, tmp_path):
+    nlp = load_model_from_config(config_with(folder, other_folder), auto_fill=True)
+    with refusing():
+        nlp(TEXTS[0])
+    nlp.to_disk(tmp_path / "assembled")
+    with refusing():
+        spacy.load(tmp_path / "assembled")
+
+
+def test_a_table_of_its_own_can_be_trained(folder, quickstart_docs):
+    nlp = spacy.load(folder)
+    nlp.replace_listeners("tok2vec", "root_mst", PATHS)
+    losses = [
+        nlp.update(gold_examples(quickstart_docs[:5], nlp), sgd=nlp.resume_training())
+        for _ in range(3)
+    ]
+    assert losses[-1]["root_mst"] < losses[0]["root_mst"]

@@ -1,11 +1,16 @@
 """Arcs that are probable, with their labels."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from parsers import changeable, score_labels
 
 from spacy_rootmind import arc_marginals
+from spacy_rootmind.annotation import extensions
+from spacy_rootmind.annotation.extensions import Arc
 from spacy_rootmind.annotation.sentences import sentences_of
+from spacy_rootmind.guidelines.constraints import Constraints
 from spacy_rootmind.network import label_scorer
 from spacy_rootmind.network.architecture import ParserInput
 
@@ -129,3 +134,28 @@ def test_arcs_are_labelled_in_batches_of_bounded_size(unsure, monkeypatch):
     apart = [arc for s in unsure(TEXT).sents for arc in listed(s)]
     assert [arc[:3] for arc in apart] == [arc[:3] for arc in together]
     np.testing.assert_allclose([a[3] for a in apart], [a[3] for a in together], atol=1e-6)
+
+
+def test_arcs_of_tokens_are_made_once_each(unsure, monkeypatch):
+    doc = unsure(TEXT)
+    n_arcs = sum(len(sentence._.arcs) for sentence in doc.sents)
+    made = Counter()
+
+    def count(token, *rest):
+        made[token.i] += 1
+        return Arc(token, *rest)
+
+    monkeypatch.setattr(extensions, "Arc", count)
+    for token in doc:
+        assert all(arc.token == token for arc in token._.arcs)
+    assert made.total() == n_arcs
+
+
+def test_constraints_make_arcs_certain_or_impossible(unsure, change):
+    chosen = Constraints(forced=[(4, 5)], forbidden=[(1, 3)])
+    change(constraints=lambda doc: chosen)
+    doc = unsure("The cat saw a dog that slept.")
+    sure = [arc for arc in doc[4]._.arcs if arc.prob > 1e-6]
+    assert {arc.head.i for arc in sure} == {5}
+    assert sum(arc.prob for arc in sure) == pytest.approx(1, abs=1e-4)
+    assert all(arc.head.i != 3 for arc in doc[1]._.arcs)
