@@ -20,6 +20,7 @@ from spacy_rootmind.cli.options import (
     Overrides,
     ParseOptions,
     Pipeline,
+    ReviewOptions,
     check_input,
     make_options,
     with_options,
@@ -28,7 +29,7 @@ from spacy_rootmind.formats.lines import InputError
 from spacy_rootmind.parsing.settings import ParserSettings, SettingsError
 
 COMMAND = "python -m spacy_rootmind"
-HELP = """Make a training config with root_mst, check treebanks, or parse files or corpora."""
+HELP = """Make a training config with root_mst, check treebanks, parse or review files."""
 
 app = typer.Typer(
     name="spacy_rootmind",
@@ -87,6 +88,27 @@ def parse_command(
     from spacy_rootmind.cli.parse import parse
 
     options = make_options(ParseOptions, context, overrides, pipeline=pipeline, **values)
+    check_input(options)
+    raise typer.Exit(parse(options))
+
+
+@app.command("review", no_args_is_help=True)
+@with_options(ReviewOptions, ParserSettings)
+def review_command(
+    context: typer.Context, pipeline: Pipeline, overrides: Overrides = None, **values: Any
+) -> None:
+    """Parse files, and show the words whose head and label are least certain.
+
+    Each word has its sentence, the probability of its head and label, and the heads and labels that
+    it has in the most probable other trees. The input is as for `parse`. In CoNLL-U, correct heads
+    and labels, and give the file to `parse --keep-heads`.
+
+    With --given, the heads and labels of a treebank are reviewed: the least probable ones are often
+    errors of annotation.
+    """
+    from spacy_rootmind.cli.parse import parse
+
+    options = make_options(ReviewOptions, context, overrides, pipeline=pipeline, **values)
     check_input(options)
     raise typer.Exit(parse(options))
 

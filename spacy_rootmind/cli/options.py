@@ -17,6 +17,7 @@ from spacy_rootmind.formats.registry import (
     PARAGRAPHS,
     PARQUET,
     PARSE,
+    REVIEW,
     TEXT,
     input_formats,
     output_formats,
@@ -60,6 +61,7 @@ PARSE_INPUTS, PARSE_OUTPUTS = (
 class ParseOptions:
     """Options of `parse`."""
 
+    command = PARSE
     settings: ParserSettings
     inputs: Annotated[list[str], Argument(metavar="INPUT", show_default=False)] = field(
         default_factory=list
@@ -112,6 +114,26 @@ class ParseOptions:
     def output_name(self) -> str:
         """Name of the output in messages."""
         return "stdout" if self.is_stdout else self.output
+
+
+@dataclass(frozen=True)
+class ReviewOptions(ParseOptions):
+    """Options of `review`."""
+
+    command = REVIEW
+    to_format: Annotated[
+        str | None,
+        choice(
+            "--to",
+            "-t",
+            of=output_formats(REVIEW),
+            help="Output format; by default from the suffix (.conllu, .html), or else a table",
+        ),
+    ] = None
+    n_words: Annotated[int, Option("--words", "-n", metavar="NUMBER", min=1)] = 50
+    """Words to show."""
+    of_given: Annotated[bool, Option("--given")] = False
+    """Review the heads and labels of CoNLL-U instead of the parser's."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +207,7 @@ class ConfigOptions:
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-Options = TypeVar("Options", ParseOptions, BulkOptions)
+Options = TypeVar("Options", ParseOptions, ReviewOptions, BulkOptions)
 
 
 def with_options(*classes: type) -> Callable[[Command], Command]:

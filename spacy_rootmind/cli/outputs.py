@@ -27,6 +27,8 @@ PART_TOKENS = 500_000
 class Output:
     """Writes parsed Docs to a file or a folder, which has its name once it is complete."""
 
+    # The report's word for what was done with the input.
+    verb = "Wrote"
     # Converts a Doc to what is written; raises an error if it does not fit its record.
     prepare: Callable[[Doc, InputRecord, int], Any]
 

@@ -16,14 +16,16 @@ from spacy_rootmind.cli.messages import (
     progress_bar,
     warn_of_guidelines,
 )
-from spacy_rootmind.cli.options import ParseOptions, check_formats
+from spacy_rootmind.cli.options import ParseOptions, ReviewOptions, check_formats
 from spacy_rootmind.cli.outputs import DocsOutput, FileOutput, Output, StreamOutput, check_free
+from spacy_rootmind.cli.review import ReviewOutput
 from spacy_rootmind.cli.signals import Interrupted, interruption, stop_signals
 from spacy_rootmind.formats.lines import STDIN, Inputs
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
 from spacy_rootmind.formats.registry import (
     DOCS,
     PARSE,
+    REVIEW,
     TEXT,
     input_format,
     output_formats,
@@ -36,6 +38,9 @@ from spacy_rootmind.parsing.stream import Counts, chunks, count_doc, parse_recor
 
 # Drawn trees show other heads from this probability on.
 DRAWN_ARCS = 0.05
+# A review knows the probabilities of other arcs from this one on, and has alternatives.
+REVIEWED_ARCS = 0.001
+REVIEWED_PARSES = 10
 # Chunks bound memory.
 CHUNK_RECORDS = 1024
 CHUNK_CHARS = 1_000_000
@@ -76,6 +81,10 @@ def parse(options: ParseOptions) -> int:
 def with_defaults(options: ParseOptions, to_format: str) -> ParseOptions:
     """Fill in defaults: drawn trees have probabilities, and texts need no report."""
     settings = options.settings
+    if isinstance(options, ReviewOptions):
+        settings = replace(settings, confidence=True, arcs=settings.arcs or REVIEWED_ARCS)
+        if settings.alternatives is None:
+            settings = replace(settings, alternatives="kbest", k=REVIEWED_PARSES, labelled=True)
     if to_format == "tree":
         confidence = True if settings.confidence is None else settings.confidence
         arcs = DRAWN_ARCS if settings.arcs is None and confidence else settings.arcs
@@ -92,13 +101,14 @@ def output_format(options: ParseOptions) -> str:
     if options.to_format is not None:
         return options.to_format
     if options.is_stream:
-        return "tree" if options.texts else "conllu"
-    known = suffixes_of(output_formats(PARSE))
+        return "table" if options.command == REVIEW else "tree" if options.texts else "conllu"
+    forms = output_formats(options.command)
+    known = suffixes_of(forms)
     form = known.get(Path(options.output).suffix.lower())
     if form is None:
         raise CommandError(
             f"Cannot tell the format of {options.output} from its suffix",
-            f"Expected {', '.join(known)}, or --to with one of {', '.join(output_formats(PARSE))}.",
+            f"Expected {', '.join(known)}, or --to with one of {', '.join(forms)}.",
         )
     return form
 
@@ -124,11 +134,17 @@ def open_output(options: ParseOptions, to_format: str) -> Output:
     path = Path(options.output)
     if to_format == DOCS:
         return DocsOutput(path, force=options.force)
+    write = writer("conllu" if isinstance(options, ReviewOptions) else to_format)
+    output: Output
     if options.is_stdout:
-        return StreamOutput(writer(to_format), sys.stdout.buffer)
-    if options.is_stream:
-        return StreamOutput(writer(to_format), open(path, "wb"))
-    return FileOutput(writer(to_format), path, force=options.force)
+        output = StreamOutput(write, sys.stdout.buffer)
+    elif options.is_stream:
+        output = StreamOutput(write, open(path, "wb"))  # noqa: SIM115
+    else:
+        output = FileOutput(write, path, force=options.force)
+    if isinstance(options, ReviewOptions):
+        return ReviewOutput(output, to_format, options)
+    return output
 
 
 class ParseRun:
@@ -232,7 +248,7 @@ class ParseRun:
         elif complete and self.counts.documents:
             counts = self.counts
             self.messages.good(
-                f"Wrote {numbered(counts.documents, 'text')}, "
+                f"{self.output.verb} {numbered(counts.documents, 'text')}, "
                 f"{numbered(counts.sentences, 'sentence')}, {numbered(counts.words, 'word')} "
                 f"to {self.options.output_name} "
                 f"({counts.words / max(seconds, 1e-9):,.0f} words per second)"

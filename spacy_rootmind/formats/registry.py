@@ -31,7 +31,7 @@ Writer = Callable[["Doc", "InputRecord", int], bytes]
 """Formats a Doc, given its record and the number of the document's sentences before it."""
 
 TEXT, PARAGRAPHS, DOCS, PARQUET = "text", "paragraphs", "spacy", "parquet"
-PARSE, BULK = "parse", "bulk"
+PARSE, BULK, REVIEW = "parse", "bulk", "review"
 BOTH = (PARSE, BULK)
 
 
@@ -63,11 +63,20 @@ FORMATS = {
         output_of=(),
         in_blocks=True,
     ),
-    "conllu": Format((".conllu",), "conllu:read_conllu", "conllu:write_conllu", in_blocks=True),
+    "conllu": Format(
+        (".conllu",),
+        "conllu:read_conllu",
+        "conllu:write_conllu",
+        output_of=(*BOTH, REVIEW),
+        in_blocks=True,
+    ),
     "jsonl": Format((".jsonl", ".ndjson"), "jsonl:read_jsonl", "jsonl:write_jsonl"),
     DOCS: Format((".spacy",)),
     PARQUET: Format((".parquet",), input_of=(BULK,), output_of=(BULK,)),
     "tree": Format((), writes="drawn_tree:write_tree", input_of=(), output_of=(PARSE,)),
+    # Written by `cli.review`, at the end.
+    "table": Format((), input_of=(), output_of=(REVIEW,)),
+    "html": Format((".html",), input_of=(), output_of=(REVIEW,)),
 }
 
 
