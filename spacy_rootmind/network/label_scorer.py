@@ -23,6 +23,9 @@ from spacy_rootmind.network.types import Floats2d, Floats3d, Ints1d
 HIDDEN_FACTOR = 2
 
 
+# How far below the mean of the others the scores of a new label start.
+NEW_LABEL_GAP = 5.0
+
 # Arcs that are scored at once; each takes memory for a hidden layer per label.
 MAX_ARCS = 4096
 
@@ -320,6 +323,55 @@ def perceptron_forward(
         return backprop_A(dA) + backprop_B(dB)
 
     return scores, backprop
+
+
+# --- more labels -------------------------------------------------------------------------------
+
+
+def add_label(model: Model[Any, Any]) -> None:
+    """Give a parser's network one more label, whose scores start below the mean of the others.
+
+    Thus no arc has it as its best label before it is trained. Weights stay, in new layers: an
+    optimizer keeps arrays of each layer's size.
+    """
+    old = model.get_ref("labels")
+    labeller, n_labels = old.copy(), old.get_dim("nO")
+    if labeller.layers:
+        biaffine, perceptron = labeller.layers
+        _widen(labeller, n_labels, {})
+        _widen(biaffine, n_labels, {"U": (1, 0.0)})
+        _widen(perceptron, n_labels, {})
+        _widen(perceptron.layers[-1], n_labels, {"W": (0, 0.0), "b": (0, -NEW_LABEL_GAP)})
+    else:
+        _widen(labeller, n_labels, {"W": (1, 0.0)})
+    # As `Model.replace_node`, which fails where a reference is unset (Thinc 8.3).
+    for node in list(model.walk(order="dfs_post")):
+        node.layers[:] = [labeller if layer is old else layer for layer in node.layers]
+        for name in node.ref_names:
+            if node.maybe_get_ref(name) is old:
+                node.set_ref(name, labeller)
+
+
+def _widen(layer: Model[Any, Any], n_labels: int, axes: dict[str, tuple[int, float]]) -> None:
+    """Give a layer one more output, before that of the null label.
+
+    `axes` has the parameters with an entry for each output: its axis, and what is added to the mean
+    of the others.
+    """
+    xp = layer.ops.xp
+    params: dict[str, Any] = {name: layer.get_param(name) for name in layer.param_names}
+    for name, (axis, offset) in axes.items():
+        labels, null = xp.split(params[name], [n_labels], axis=axis)
+        added = labels.mean(axis=axis, keepdims=True) + offset
+        params[name] = xp.concatenate((labels, added, null), axis=axis)
+        # A gradient that was not used yet has the old size.
+        layer.set_grad(name, xp.zeros_like(params[name]))
+    # Thinc changes no dimension of a layer that has parameters.
+    for name in params:
+        layer.set_param(name, None)
+    layer.set_dim("nO", layer.get_dim("nO") + 1, force=True)
+    for name, weights in params.items():
+        layer.set_param(name, weights)
 
 
 # --- scores of arcs in training and prediction --------------------------------------------------

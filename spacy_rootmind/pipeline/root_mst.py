@@ -28,7 +28,7 @@ from spacy_rootmind.network.architecture import (
     ParserScores,
     reading_layers,
 )
-from spacy_rootmind.network.label_scorer import NULL_LABEL, begin_label_scores
+from spacy_rootmind.network.label_scorer import NULL_LABEL, add_label, begin_label_scores
 from spacy_rootmind.network.listeners import listeners_in, require_vectors
 from spacy_rootmind.pipeline import serialization
 from spacy_rootmind.pipeline.attributes import (
@@ -155,22 +155,25 @@ class RootMST(TrainablePipe):
 
     @_named
     def add_label(self, label: str) -> int:
-        """Add a label before the network is initialized; returns 1 if it is new, else 0.
+        """Add a label; returns 1 if it is new, else 0.
+
+        A trained network keeps its weights, and gives the label to no arc before it is trained
+        again.
 
         Raises
         ------
         ValueError
-            If the label is not a non-empty string, or the network is initialized.
+            If the label is not a non-empty string, or the guidelines are for other labels.
         """
         if not isinstance(label, str) or not label:
             raise ValueError(f"expected a label as a non-empty string, received {label!r}")
         if label in self.labels:
             return 0
         if self.is_initialized:
-            raise ValueError(
-                f"cannot add label {label!r}: the network already has "
-                f"{len(self.cfg['labels'])} labels; initialize it again with all of them"
-            )
+            if self.settings.guidelines is not None:
+                self.settings.guidelines((*self.labels, label))
+            add_label(self.model)
+            self.vocab.strings.add(label)
         self.cfg["labels"].append(label)
         return 1
 
@@ -185,7 +188,7 @@ class RootMST(TrainablePipe):
 
     @property
     def is_initialized(self) -> bool:
-        """Whether the network has a score for each label; no other labels can be learnt then."""
+        """Whether the network has a score for each label."""
         return bool(self._label_layer.has_dim("nO"))
 
     # --- settings ------------------------------------------------------------------------------
@@ -279,8 +282,7 @@ class RootMST(TrainablePipe):
         if labels is None and not self.cfg["labels"] and is_placeholder(examples):
             util.logger.warning(
                 "[%s] is initialized without examples and labels, so its only labels are %r and "
-                "%r, which cannot be changed later. To have others, call `add_label` before "
-                "`nlp.initialize`, or give it examples.",
+                "%r. To have others, call `add_label`, or give `nlp.initialize` examples.",
                 self.name,
                 root_label,
                 *names,
@@ -493,8 +495,8 @@ class RootMST(TrainablePipe):
         names = sorted({names[label] for label in new for names in strings if label in names})
         util.logger.warning(
             "[%s] the labels %s of training arcs are not learnt (the heads of these arcs are): "
-            "`initialize` has fixed the %d labels that the network scores. To learn more, train a "
-            "new parser, and give `initialize` examples with these labels, or a list as `labels`.",
+            "the network scores %d others. To learn them, call `add_label` with each before "
+            "training, or give `initialize` examples with these labels, or a list as `labels`.",
             self.name,
             names,
             len(self.cfg["labels"]),

@@ -5,6 +5,7 @@ import pytest
 import spacy
 from parsers import (
     SMALL_MODEL,
+    arcs_of,
     assert_parsed,
     assign,
     gold_examples,
@@ -103,7 +104,7 @@ def test_labels_of_one_word_sentences_suffice():
     assert_parsed(nlp("Yes it is"))
 
 
-def test_add_label_before_and_after_initialization():
+def test_add_label_before_initialization():
     nlp = make_nlp()
     pipe = nlp.get_pipe("root_mst")
     assert pipe.add_label("rare") == 1
@@ -111,10 +112,47 @@ def test_add_label_before_and_after_initialization():
     examples = [Example.from_dict(nlp.make_doc("She saw the cat ."), SENTENCE)]
     nlp.initialize(lambda: examples)
     assert "rare" in pipe.labels
-    with pytest.raises(ValueError, match="already has"):
-        pipe.add_label("other")
     with pytest.raises(ValueError, match="non-empty string"):
         pipe.add_label("")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        SMALL_MODEL,
+        {**SMALL_MODEL, "null_label": True, "label_rank": 4},
+        {"@architectures": "spacy_rootmind.LinearParser.v1"},
+    ],
+    ids=["biaffine", "null label and rank", "linear"],
+)
+def test_a_trained_parser_learns_an_added_label(quickstart_docs, model):
+    nlp, examples = initialized([doc.copy() for doc in quickstart_docs[:20]], model=model)
+    pipe = nlp.get_pipe("root_mst")
+
+    def train_further():
+        optimizer = nlp.resume_training()
+        optimizer.learn_rate = 0.01
+        for _ in range(20):
+            nlp.update(examples, sgd=optimizer)
+
+    def parse(nlp):
+        return [arcs_of(nlp(example.predicted.copy())) for example in examples]
+
+    train_further()
+    before = parse(nlp)
+    assert pipe.add_label("det:new") == 1
+    assert parse(nlp) == before
+    for example in examples:
+        for token in example.reference:
+            token.dep_ = "det:new" if token.dep_ == "det" else token.dep_
+    train_further()
+    scores = nlp.evaluate(examples)["dep_las_per_type"]
+    assert scores["det:new"]["f"] > 0.8
+    assert scores["nsubj"]["f"] > 0.8
+    again = make_nlp(model=model)
+    again.get_pipe("root_mst").from_bytes(pipe.to_bytes())
+    assert again.get_pipe("root_mst").labels == pipe.labels
+    assert parse(again) == parse(nlp)
 
 
 def test_initialize_again_with_the_same_labels(quickstart_docs):
@@ -298,7 +336,7 @@ def test_labels_that_the_network_does_not_score_are_told_of_once(quickstart_docs
     assert told(doc, root) == []
     [message] = told(with_label(doc, "novel", 0), with_label(doc, "new", 3))
     assert message.startswith("[root_mst] the labels ['new', 'novel'] ")
-    assert f"the {len(before) - 1} labels that the network scores" in message
+    assert f"the network scores {len(before) - 1} others" in message
     assert told(with_label(doc, "new", 0)) == []
     [message] = told(with_label(doc, "new", 0), with_label(doc, "another", 0))
     assert "['another']" in message
