@@ -94,6 +94,8 @@ def main() -> None:
     options = parse_arguments()
     names = [f"UD_{name.removeprefix('UD_')}" for name in options.treebanks]
     folders = [options.ud / name for name in names] or sorted(options.ud.glob("UD_*"))
+    # Some treebanks have no training set.
+    folders = [folder for folder in folders if any(folder.glob("*-train*.conllu"))]
     print(f"| {' | '.join(HEADER)} |", "|---" * len(HEADER) + "|", sep="\n")
     for folder in folders:
         print(f"| {' | '.join(measure(folder))} |", flush=True)

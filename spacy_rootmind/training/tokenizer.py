@@ -21,6 +21,7 @@ from spacy_rootmind.training.tokenizer_proposals import (
     Spans,
     propose_affixes,
     propose_cases,
+    propose_marks,
     propose_phrases,
     propose_runs,
     propose_wholes,
@@ -156,9 +157,12 @@ def _find_rules(tokenizer: Tokenizer, texts: Mapping[Reading, int]) -> list[Rule
     chunks = chunks_of(texts)
     characters = Characters(text for text, _ in chunks)
     predicted = tokenize(tokenizer, chunks)
-    for propose in (propose_runs, propose_wholes, propose_affixes, propose_cases):
+    stages = (propose_runs, propose_wholes, propose_affixes, propose_marks, propose_cases)
+    for propose in stages:
         proposed = propose(Chunks(add_rules(tokenizer, rules), chunks, predicted, characters))
-        predicted = _add_best(tokenizer, rules, proposed, chunks, predicted)
+        # Marks may have no example in the training text, and must not do harm there.
+        least = 0 if propose is propose_marks else 1
+        predicted = _add_best(tokenizer, rules, proposed, chunks, predicted, least)
     # Between spaces, no token with a space can be found.
     predicted = tokenize(add_rules(tokenizer, rules), texts)
     _add_best(tokenizer, rules, propose_phrases(texts, predicted), texts, predicted)
@@ -171,8 +175,11 @@ def _add_best(
     proposed: list[Rule],
     readings: Mapping[Reading, int],
     predicted: dict[str, Spans],
+    least: int = 1,
 ) -> dict[str, Spans]:
     """Add to the rules those with which tokens are better, and return these tokens.
+
+    Rules are added from the given gain on: 0 adds those that do no harm.
 
     Rules are tried together; what changes in a text counts for all rules that may have changed it.
     Without those that have done no good, the others are tried again.
@@ -180,7 +187,7 @@ def _add_best(
     while proposed:
         tokens = tokenize(add_rules(tokenizer, [*rules, *proposed]), readings)
         gains = _gains(proposed, readings, predicted, tokens)
-        kept = [rule for rule in proposed if gains[rule] > 0]
+        kept = [rule for rule in proposed if gains[rule] >= least]
         if kept == proposed:
             rules += proposed
             return tokens

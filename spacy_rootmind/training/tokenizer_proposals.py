@@ -27,6 +27,8 @@ Reading = tuple[str, Spans]
 # Least occurrences of a string for a special case, least number of different strings for a pattern,
 # and least share of the places that a rule concerns in which it is right.
 MIN_COUNT, MIN_STRINGS, MIN_SHARE = 2, 3, 0.75
+# The same share for marks that are split without any example of the place.
+MARK_SHARE = 0.95
 # Strings of more changes between letters, digits and others than that are no pattern for others.
 MAX_RUNS = 12
 # Longer tokens, such as addresses, suggest no affixes.
@@ -262,6 +264,38 @@ def affixes_of(
         if i + 1 < len(token) and characters.is_other(token[i]):
             pattern = f"{classes[i]}(?<={classes[i - 1]}{classes[i]})(?={classes[i + 1]})"
             yield (1, INFIX, pattern), (i, i + 1)
+
+
+# --- marks -------------------------------------------------------------------------------------
+
+
+def propose_marks(given: Chunks) -> list[Rule]:
+    """Propose to take marks off the start and the end of words, such as a dash before speech.
+
+    A mark is a character other than letters and digits that the treebank makes a token by itself
+    nearly always, so also at places of which the training text has no example.
+    """
+    seen: defaultdict[str, Evidence] = defaultdict(Evidence)
+    for (text, gold), count in given.readings.items():
+        for start, end in gold:
+            token = text[start:end]
+            for char in filter(given.characters.is_other, set(token)):
+                if token == char:
+                    seen[char].right += count
+                    seen[char].strings.update({text} - {char})
+                else:
+                    seen[char].wrong += count
+    letter = given.characters.letter
+    rules = []
+    for char, evidence in sorted(seen.items()):
+        total = evidence.right + evidence.wrong
+        if len(evidence.strings) >= MIN_STRINGS and evidence.right >= MARK_SHARE * total:
+            mark = re.escape(char)
+            if not given.tokenizer.find_prefix(f"{char}a"):
+                rules.append(Rule(PREFIX, f"{mark}(?={letter})"))
+            if not given.tokenizer.find_suffix(f"a{char}"):
+                rules.append(Rule(SUFFIX, f"{mark}(?<={letter}{mark})"))
+    return rules
 
 
 # --- strings -----------------------------------------------------------------------------------

@@ -106,6 +106,19 @@ def test_marks_belong_to_letters():
     assert words(fitted.tokenizer, "எம்-எஸ்ஸி") == ["எம்-எஸ்ஸி"]
 
 
+def test_marks_are_split_at_places_without_example():
+    """A dash that is always a token, here between words, is one before and after a word as well."""
+    taught = "gel|-|git ve ev|-|okul ya da dün|-|bugün"
+    fitted = fit([taught], "tr")
+    assert words(fitted.tokenizer, "-Ben geldim-") == ["-", "Ben", "geldim", "-"]
+    # One that is often a part of words is not.
+    fitted = fit([taught + " ana-baba e-posta"], "tr")
+    assert words(fitted.tokenizer, "-Ben geldim-") == ["-Ben", "geldim-"]
+    # Neither is one that the treebank keeps at the end of words.
+    fitted = fit([taught * 20 + " gel-"], "tr")
+    assert words(fitted.tokenizer, "-Ben geldim-") == ["-", "Ben", "geldim-"]
+
+
 @pytest.mark.parametrize(
     "taught",
     [
