@@ -1,5 +1,4 @@
 """Losses of arc scores against gold heads, for parsers that are trained in torch."""
-# ruff: noqa: D102 - torch.autograd.Function documents the methods
 
 from __future__ import annotations  # the site has a stand-in for torch, without `|`
 
@@ -11,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 
 from spacy_rootmind.torch.arguments import (
     Lengths,
@@ -137,7 +135,11 @@ class _WithGradient(Function):
         return numbers
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Any:
+        if torch.is_grad_enabled():
+            raise NotImplementedError(
+                "expected one derivative of a loss, received create_graph=True, for a second one; "
+                "use TreeDistribution.log_prob, which has both"
+            )
         (gradient,) = ctx.saved_tensors
         return grad[..., None, None] * gradient, None

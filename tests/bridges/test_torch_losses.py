@@ -101,9 +101,7 @@ def test_numbers_are_those_of_arrays(name, dtype):
     given = scores.detach().to(device, dtype).requires_grad_()
     wide = np.float64 if dtype == torch.float64 else np.float32
     arrays = given.detach().cpu().to(torch.float64).numpy().astype(wide)
-    losses, gradient = getattr(spacy_rootmind, name)(
-        arrays, heads.numpy(), lengths=LENGTHS.numpy()
-    )
+    losses, gradient = getattr(spacy_rootmind, name)(arrays, heads.numpy(), lengths=LENGTHS.numpy())
     loss = getattr(tensors, name)
     strided = given.mT.contiguous().mT
     several = given.reshape(2, 3, WIDTH, WIDTH)
@@ -148,9 +146,8 @@ def test_graphs_are_those_of_other_losses(name):
     total = loss(scores, heads, lengths=LENGTHS).sum()
     first, again = (torch.autograd.grad(total, scores, retain_graph=True)[0] for _ in range(2))
     assert torch.equal(first, again)
-    (gradient,) = torch.autograd.grad(total, scores, create_graph=True)
-    with pytest.raises(RuntimeError, match="once_differentiable"):
-        gradient.sum().backward()
+    with pytest.raises(NotImplementedError, match=r"one derivative .* use TreeDistribution.log_p"):
+        torch.autograd.grad(total, scores, create_graph=True)
     for shape in [(0, 4, 4), (2, 1, 1), (1, 1), (0, 2, 3, 3)]:
         nothing = torch.zeros(shape, requires_grad=True)
         found = loss(nothing, torch.zeros(shape[:-1], dtype=torch.int64) - 1)
@@ -172,13 +169,17 @@ WRONG = [
     ({"scores": ZEROS * torch.nan}, ValueError, "sentence 0: the score of dep 1, head 0 is nan"),
     ({"mask": GAP}, ValueError, "sentence 1: expected a mask whose words follow index 0"),
     ({"mask": GAP[:, 1:]}, ValueError, r"shape \(2, 4\), received \(2, 3\); .*pad\(mask, \(1, 0\)"),
-    ({"mask": GAP.int()}, TypeError, r"mask of dtype torch.bool, received torch.int32; .*mask.bool"),
+    (
+        {"mask": GAP.int()},
+        TypeError,
+        r"mask of dtype torch.bool, received .*int32; .*mask.bool",
+    ),
     ({"mask": GAP, "lengths": [3, 3]}, ValueError, "lengths or a mask, received both"),
     ({"lengths": GAP}, ValueError, r"lengths of shape \(2,\), .* a mask of words as `mask`"),
     ({"lengths": torch.tensor([3, 4])}, ValueError, "sentence 1: expected a length of 0 to 3"),
     (
         *({"scores": -6e4 * torch.nn.functional.one_hot(GOLD.clamp(min=0), 4).half()},),
-        *(ArithmeticError, r"sentence 0: 180000 is beyond torch.float16; .*scores.double"),
+        *(ArithmeticError, r"sentence 0: 18000. is beyond torch.float16; .*scores.double"),
     ),
 ]
 
