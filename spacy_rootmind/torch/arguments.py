@@ -144,8 +144,8 @@ def _count_words(mask: Tensor, shape: torch.Size) -> NDArray[np.intp]:
     _check_bool("mask", mask)
     if mask.shape != shape[:-1]:
         raise ValueError(
-            f"expected a mask of shape {tuple(shape[:-1])}, received {tuple(mask.shape)}; it needs "
-            f"a column for index 0, ROOT, as torch.nn.functional.pad(mask, (1, 0)) adds one"
+            f"expected a mask of shape {tuple(shape[:-1])}, with index 0, received "
+            f"{tuple(mask.shape)}; torch.nn.functional.pad(mask, (1, 0)) adds index 0"
         )
     words = mask.cpu().numpy().reshape(-1, shape[-1])[:, 1:]
     counts: NDArray[np.intp] = words.sum(axis=1, dtype=np.intp)

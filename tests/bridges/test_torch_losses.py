@@ -168,7 +168,7 @@ WRONG = [
     ({"scores": ZEROS.numpy()}, TypeError, "scores as a torch tensor, received ndarray"),
     ({"scores": ZEROS * torch.nan}, ValueError, "sentence 0: the score of dep 1, head 0 is nan"),
     ({"mask": GAP}, ValueError, "sentence 1: expected a mask whose words follow index 0"),
-    ({"mask": GAP[:, 1:]}, ValueError, r"shape \(2, 4\), received \(2, 3\); .*pad\(mask, \(1, 0\)"),
+    ({"mask": GAP[:, 1:]}, ValueError, r"shape \(2, 4\), .* \(2, 3\); .*pad\(mask, \(1, 0"),
     (
         {"mask": GAP.int()},
         TypeError,
