@@ -32,7 +32,7 @@ from lib.options import add_options, make_parser
 from lib.tables import duration, setup_line, table, write_csv, write_markdown
 from lib.timing import interleave, warm_seconds
 
-from spacy_rootmind import bridges, tree_score
+from spacy_rootmind import bridges, decode, tree_crf, tree_score
 
 SENTENCES = 32
 # All calls use one thread.
@@ -64,7 +64,9 @@ def our_queries(torch: ModuleType, scores: Any) -> dict[str, Query]:
     from spacy_rootmind import torch as ours
 
     given = scores.clone().requires_grad_()
+    heads = torch.from_numpy(gold_heads(scores))
     return {
+        "loss with gradient": lambda: ours.tree_crf(given, heads).sum().backward(),
         "log partition": lambda: ours.log_partition(scores),
         "with gradient": lambda: ours.log_partition(given).sum().backward(),
         "marginals": lambda: ours.arc_marginals(scores),
@@ -73,14 +75,25 @@ def our_queries(torch: ModuleType, scores: Any) -> dict[str, Query]:
     }
 
 
+def array_queries(torch: ModuleType, scores: Any) -> dict[str, Query]:
+    """Bind the loss of arrays, which does not hand its gradient to torch."""
+    given, heads = scores.numpy(), gold_heads(scores)
+    return {"loss with gradient": lambda: tree_crf(given, heads)}
+
+
 def torch_struct_queries(torch: ModuleType, scores: Any) -> dict[str, Query]:
-    """Bind torch-struct, whose distribution has no entropy."""
+    """Bind torch-struct, whose distribution has no entropy and whose `log_prob` fails."""
     from torch_struct import NonProjectiveDependencyCRF as Trees
 
     potentials = scores[:, 1:, 1:].transpose(1, 2).clone()
     potentials.diagonal(0, 1, 2).copy_(scores[:, 1:, 0])
     given = potentials.clone().requires_grad_()
+    gold = torch.from_numpy(gold_heads(scores))[:, 1:]
+    # Roots are on the diagonal.
+    places = torch.where(gold == 0, torch.arange(gold.shape[1]), gold - 1)
+    arcs = torch.nn.functional.one_hot(places).transpose(1, 2).bool()
     return {
+        "loss with gradient": lambda: (Trees(given).partition.sum() - given[arcs].sum()).backward(),
         "log partition": lambda: Trees(potentials).partition,
         "with gradient": lambda: Trees(given).partition.sum().backward(),
         "marginals": lambda: Trees(potentials).marginals,
@@ -93,7 +106,9 @@ def supar_queries(torch: ModuleType, scores: Any) -> dict[str, Query]:
     from supar.structs import MatrixTree
 
     given = scores.clone().requires_grad_()
+    heads = torch.from_numpy(gold_heads(scores)).clamp(min=0)
     return {
+        "loss with gradient": lambda: (-MatrixTree(given).log_prob(heads)).sum().backward(),
         "log partition": lambda: MatrixTree(scores).log_partition,
         "with gradient": lambda: MatrixTree(given).log_partition.sum().backward(),
         "marginals": lambda: MatrixTree(given).marginals,
@@ -102,8 +117,14 @@ def supar_queries(torch: ModuleType, scores: Any) -> dict[str, Query]:
     }
 
 
+def gold_heads(scores: Any) -> np.ndarray:
+    """Return the best trees, as gold heads."""
+    return decode(scores.numpy()).astype(np.int64)
+
+
 LIBRARIES = {
     "spacy_rootmind.torch": our_queries,
+    "spacy_rootmind": array_queries,
     "torch_struct": torch_struct_queries,
     "supar": supar_queries,
 }

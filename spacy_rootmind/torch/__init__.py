@@ -1,4 +1,4 @@
-"""Distributions over trees on torch tensors, with gradients (extra `[torch]`).
+"""Losses of, and distributions over, trees of torch tensors, with gradients (extra `[torch]`).
 
 Conventions and names of arguments are as for arrays (`spacy_rootmind.trees.conventions`).
 Tensors may be on any device: scores are copied to the CPU, computation is in float64, and results
@@ -12,5 +12,14 @@ from spacy_rootmind.torch.distribution import (
     kl_divergence,
     log_partition,
 )
+from spacy_rootmind.torch.losses import head_selection, tree_crf
 
-__all__ = ["TreeDistribution", "arc_marginals", "entropy", "kl_divergence", "log_partition"]
+__all__ = [
+    "TreeDistribution",
+    "arc_marginals",
+    "entropy",
+    "head_selection",
+    "kl_divergence",
+    "log_partition",
+    "tree_crf",
+]

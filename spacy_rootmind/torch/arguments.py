@@ -1,4 +1,4 @@
-"""Arguments of the functions of tensors: their checks, and their conversion for the kernel."""
+"""Arguments of the functions of tensors: their checks, and their conversion from and to arrays."""
 
 from __future__ import annotations  # the site has a stand-in for torch, without `|`
 
@@ -10,74 +10,39 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from spacy_rootmind.trees.conventions import as_lengths
-from spacy_rootmind.trees.distribution import TreeDistribution
+from spacy_rootmind.trees.conventions import mark_words
 
 Lengths: TypeAlias = "Tensor | NDArray[np.integer[Any]] | Sequence[int] | int | None"
 
-HALF = (torch.float16, torch.bfloat16)
-_DTYPES = (*HALF, torch.float32, torch.float64)
+_HALF = (torch.float16, torch.bfloat16)
+_DTYPES = (*_HALF, torch.float32, torch.float64)
 
 
-class Eliminations:
-    """The distribution over arrays of some sentences, shared by all queries.
+def as_batch(
+    scores: Tensor, lengths: Lengths, mask: Tensor | None, allowed: Tensor | None
+) -> tuple[Tensor, dict[str, Any]]:
+    """Check sentences, and make of them what functions of arrays take.
 
-    So one elimination serves a value and its gradient, which torch computes one after the other.
+    Returns
+    -------
+    batch : float32 or float64 tensor of shape (b, N + 1, N + 1)
+        The scores on the CPU, with one axis of sentences.
+    options : dict
+        `lengths` and `allowed`, for this batch.
     """
-
-    def __init__(self, single_root: bool, num_threads: int, dtype: torch.dtype):
-        self.single_root = single_root
-        self.num_threads = num_threads
-        self.dtype = dtype
-        # The identity of some arrays, their distribution, and the arrays, whose addresses nothing
-        # else can have while they are here. One tuple, as several threads may ask.
-        self._kept: tuple[list[Any], TreeDistribution, list[Any]] | None = None
-        self._folded: Eliminations | None = None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Copy without results: a copy's arrays lie elsewhere."""
-        return Eliminations, (self.single_root, self.num_threads, self.dtype)
-
-    def over(
-        self, scores: Tensor, lengths: Tensor | None, allowed: Tensor | None
-    ) -> TreeDistribution:
-        """Make the distribution over these arrays, unless the last call had the same ones."""
-        given = scores, lengths, allowed
-        key = [None if tensor is None else _identify(tensor) for tensor in given]
-        kept = self._kept
-        if kept is not None and kept[0] == key:
-            return kept[1]
-        arrays = [None if tensor is None else as_array(tensor) for tensor in given]
-        found = TreeDistribution(
-            arrays[0],  # type: ignore[arg-type]
-            lengths=arrays[1],
-            allowed=arrays[2],
-            single_root=self.single_root,
-            num_threads=self.num_threads,
-        )
-        tensors = [None if tensor is None else tensor.detach() for tensor in given]
-        self._kept = key, found, tensors
-        return found
-
-    def folded(self) -> Eliminations:
-        """Make room for the same sentences with the further axes of torch.func.vmap."""
-        if self._folded is None:
-            self._folded = Eliminations(self.single_root, self.num_threads, self.dtype)
-        return self._folded
-
-    def to_tensor(self, found: Any) -> Tensor:
-        """Convert numbers of sentences; raise where the dtype of the scores has no such numbers."""
-        numbers: NDArray[np.float64] = np.asarray(found)
-        if self.dtype != torch.float64:
-            limit = torch.finfo(self.dtype).max
-            beyond = ~(np.abs(numbers) <= limit) & np.isfinite(numbers)
-            if beyond.any():
-                sentence = int(np.argwhere(beyond)[0, 0])
-                raise ArithmeticError(
-                    f"sentence {sentence}: {numbers[beyond][0]:g} is beyond {self.dtype}; convert "
-                    f"the scores with scores.double()"
-                )
-        return torch.from_numpy(numbers)
+    _check_scores(scores)
+    _check_allowed(allowed, scores)
+    batch = scores.to("cpu", torch.float32 if scores.dtype in _HALF else scores.dtype)
+    if batch.ndim != 3:
+        batch = batch.reshape(scores.shape[:-2].numel(), *scores.shape[-2:])
+    if mask is None:
+        words = _as_lengths(lengths, scores.shape)
+    elif lengths is None:
+        words = _count_words(mask, scores.shape)
+    else:
+        raise ValueError("expected lengths or a mask, received both; leave out one")
+    arcs = None if allowed is None else as_array(allowed.cpu().reshape(batch.shape))
+    return batch, {"lengths": words, "allowed": arcs}
 
 
 def as_array(tensor: Tensor) -> NDArray[Any]:
@@ -86,22 +51,25 @@ def as_array(tensor: Tensor) -> NDArray[Any]:
         return tensor.detach().numpy()
     except RuntimeError as error:
         raise RuntimeError(
-            "expected a tensor whose numbers can be read, received a placeholder: inside "
-            "torch.func transforms such as vmap, `sample` and `k_best` are not available; instead "
-            "of gradients with is_grads_batched=True or vectorize=True, use torch.func.jacrev, "
-            "jacfwd or hessian"
+            "expected a tensor whose numbers can be read, received a placeholder: transforms of "
+            "torch.func, and gradients with is_grads_batched=True or vectorize=True, are not "
+            "available; use torch.autograd.grad, or jacobian and hessian of "
+            "torch.autograd.functional"
         ) from error
 
 
-def _identify(tensor: Tensor) -> tuple[Any, ...]:
-    """Distinguish a tensor and its state from others that exist at the same time."""
-    try:
-        address = tensor.data_ptr()
-    except RuntimeError:
-        # It has none; `as_array` says so.
-        return (object(),)
-    version = None if tensor.is_inference() else tensor._version
-    return address, version, tensor.shape, tensor.stride()
+def check_rounding(numbers: NDArray[np.float64], dtype: torch.dtype) -> None:
+    """Raise where a dtype does not have the numbers of some sentences."""
+    if dtype == torch.float64:
+        return
+    beyond = np.abs(numbers) > torch.finfo(dtype).max
+    beyond &= np.isfinite(numbers)
+    if beyond.any():
+        sentence = int(np.argwhere(beyond)[0, 0])
+        raise ArithmeticError(
+            f"sentence {sentence}: {numbers[beyond][0]:g} is beyond {dtype}; convert the scores "
+            f"with scores.double()"
+        )
 
 
 def _check_type(name: str, given: object) -> None:
@@ -112,7 +80,7 @@ def _check_type(name: str, given: object) -> None:
         )
 
 
-def check_scores(scores: Tensor) -> None:
+def _check_scores(scores: Tensor) -> None:
     """Check type, dtype and shape."""
     _check_type("scores", scores)
     if scores.dtype not in _DTYPES:
@@ -134,16 +102,21 @@ def check_scores(scores: Tensor) -> None:
         )
 
 
-def check_allowed(allowed: Tensor | None, scores: Tensor) -> None:
+def _check_bool(name: str, given: Tensor) -> None:
+    """Check type and dtype of a tensor of truth values."""
+    _check_type(name, given)
+    if given.dtype != torch.bool:
+        raise TypeError(
+            f"expected {name} of dtype torch.bool, received {given.dtype}; convert it with "
+            f"{name}.bool()"
+        )
+
+
+def _check_allowed(allowed: Tensor | None, scores: Tensor) -> None:
     """Check type, dtype and shape against the scores."""
     if allowed is None:
         return
-    _check_type("allowed", allowed)
-    if allowed.dtype != torch.bool:
-        raise TypeError(
-            f"expected allowed of dtype torch.bool, received {allowed.dtype}; convert it with "
-            f"allowed.bool()"
-        )
+    _check_bool("allowed", allowed)
     if allowed.shape != scores.shape:
         raise ValueError(
             f"expected allowed of the shape of scores, {tuple(scores.shape)}, received "
@@ -151,31 +124,47 @@ def check_allowed(allowed: Tensor | None, scores: Tensor) -> None:
         )
 
 
-def lengths_as_tensor(lengths: Lengths, shape: torch.Size, longest: int) -> Tensor | None:
-    """Check lengths, and give them one axis. A tensor's numbers are checked with the scores."""
+def _as_lengths(lengths: Lengths, shape: torch.Size) -> NDArray[np.integer[Any]] | None:
+    """Give lengths of sentences with scores of a shape one axis; their values are checked later."""
     if lengths is None:
         return None
-    received = tuple(lengths.shape if isinstance(lengths, Tensor) else np.shape(lengths))
+    array = lengths.cpu().numpy() if isinstance(lengths, Tensor) else np.asanyarray(lengths)
     # A single sentence may have a number.
-    if received != tuple(shape) and (shape or received != (1,)):
+    wanted, received = tuple(shape[:-2]), array.shape
+    if received != wanted and (wanted or received != (1,)):
         raise ValueError(
-            f"expected lengths of shape {tuple(shape)}, one per sentence, received {received}"
+            f"expected lengths of shape {wanted}, one per sentence, received {received}; give a "
+            f"mask of words as `mask`"
         )
-    if not isinstance(lengths, Tensor):
-        flat = lengths if isinstance(lengths, np.ma.MaskedArray) else np.reshape(lengths, -1)
-        return torch.from_numpy(as_lengths(flat, shape.numel(), longest, single=False))
-    if lengths.dtype.is_floating_point or lengths.dtype.is_complex or lengths.dtype == torch.bool:
-        raise TypeError(f"expected lengths as integers, received dtype {lengths.dtype}")
-    return lengths.detach().to("cpu", torch.int64).reshape(-1)
+    return array.reshape(-1)
 
 
-def check_heads(heads: Tensor, shape: tuple[int, ...]) -> None:
-    """Check that heads are a tensor of a shape, or of that shape with k trees of each sentence."""
+def _count_words(mask: Tensor, shape: torch.Size) -> NDArray[np.intp]:
+    """Check a mask of the words of sentences with scores of a shape, and count these."""
+    _check_bool("mask", mask)
+    if mask.shape != shape[:-1]:
+        raise ValueError(
+            f"expected a mask of shape {tuple(shape[:-1])}, with index 0, received "
+            f"{tuple(mask.shape)}; torch.nn.functional.pad(mask, (1, 0)) adds index 0"
+        )
+    words = mask.cpu().numpy().reshape(-1, shape[-1])[:, 1:]
+    counts: NDArray[np.intp] = words.sum(axis=1, dtype=np.intp)
+    wrong = (words != mark_words(counts, shape[-1])[:, 1:]).any(axis=1)
+    if wrong.any():
+        raise ValueError(
+            f"sentence {int(np.argmax(wrong))}: expected a mask whose words follow index 0 without "
+            f"a gap, received one with a gap; move the padding behind the words"
+        )
+    return counts
+
+
+def check_heads(heads: Tensor, shape: tuple[int, ...], *, several: bool) -> None:
+    """Check that heads are a tensor of a shape or, if allowed, of one with k trees a sentence."""
     _check_type("heads", heads)
     received = tuple(heads.shape)
-    if received != shape and received[:-2] + received[-1:] != shape:
-        several = ", ".join(map(str, (*shape[:-1], "k", shape[-1])))
-        raise ValueError(
-            f"expected heads of shape {shape} or ({several}) for this distribution, received "
-            f"{received}"
-        )
+    if received == shape or (several and received[:-2] + received[-1:] == shape):
+        return
+    wanted = str(shape)
+    if several:
+        wanted += f" or ({', '.join(map(str, (*shape[:-1], 'k', shape[-1])))})"
+    raise ValueError(f"expected heads of shape {wanted} for these scores, received {received}")

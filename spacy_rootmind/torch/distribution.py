@@ -2,28 +2,23 @@
 
 from __future__ import annotations  # the site has a stand-in for torch, without `|`
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd import Function
 
 from spacy_rootmind.torch import queries
 from spacy_rootmind.torch.arguments import (
-    HALF,
-    Eliminations,
     Lengths,
-    check_allowed,
+    as_array,
+    as_batch,
     check_heads,
-    check_scores,
-    lengths_as_tensor,
+    check_rounding,
 )
 from spacy_rootmind.trees import distribution
-from spacy_rootmind.trees.conventions import (
-    TreeList,
-    as_count,
-    as_flag,
-    as_num_threads,
-    count_trees,
-)
+from spacy_rootmind.trees.conventions import TreeList, as_count, count_trees
 from spacy_rootmind.trees.probabilities import with_arguments_of
 
 __all__ = ["TreeDistribution", "arc_marginals", "entropy", "kl_divergence", "log_partition"]
@@ -43,9 +38,11 @@ class TreeDistribution:
     lengths : int tensor of shape (B,), optional
         Words in each sentence, 0 to N. All sentences have N words by default. For a single
         sentence, an int.
+    mask : bool tensor of shape (B, N + 1), optional
+        In place of lengths: True for the words, which follow index 0. Index 0 is ignored.
     allowed : bool tensor of the shape of `scores`, optional
         False forbids an arc, whatever its score. Row 0, the diagonal and the padding are ignored.
-    single_root, num_threads
+    single_root, projective, num_threads
         As for `spacy_rootmind.decode`.
 
     Raises
@@ -55,19 +52,16 @@ class TreeDistribution:
 
     Notes
     -----
-    The first query checks the values of scores, and the lengths of a tensor; it raises as the class
-    over arrays. Results have the dtype and the device of the scores: ArithmeticError also if a
-    number is beyond that dtype.
+    The first query checks the values of scores, and raises as the class over arrays. Results have
+    the dtype and the device of the scores: ArithmeticError also if a number is beyond that dtype.
 
     All but `mode` and the heads of `sample` and `k_best` have gradients, which are found in the
     same elimination: n^3 multiplications for a log partition with its gradient, n^3 / 3 without;
     some 3 n^3 for gradients of marginals, entropy and divergences, and for each direction of a
     Hessian of `log_partition`. There are no derivatives beyond these: NotImplementedError.
 
-    Transforms of torch.func work (`grad`, `jacrev`, `jacfwd`, `hessian`, `vmap`), nested too,
-    except that forward mode inside forward mode raises NotImplementedError, and that `sample` and
-    `k_best` are not available for scores that are mapped or differentiated there. `torch.compile`
-    leaves the queries out of its graph.
+    `torch.autograd` differentiates these queries, its `functional.hessian` too; `torch.func`, which
+    maps and nests functions, does not. `torch.compile` leaves the queries out of its graph.
 
     Examples
     --------
@@ -88,23 +82,23 @@ class TreeDistribution:
         scores: Tensor,
         *,
         lengths: Lengths = None,
+        mask: Tensor | None = None,
         allowed: Tensor | None = None,
         single_root: bool = True,
+        projective: bool = False,
         num_threads: int = 1,
     ):
-        check_scores(scores)
-        check_allowed(allowed, scores)
+        # As the classes of `queries` take them.
+        self._batch, options = as_batch(scores, lengths, mask, allowed)
         self._given = scores
         self._shape = scores.shape[:-2]
-        # As the kernel takes them, and so each class of `queries`: on the CPU, with one axis of
-        # sentences.
-        batch = scores.to("cpu", torch.float32 if scores.dtype in HALF else scores.dtype)
-        if batch.ndim != 3:
-            batch = batch.reshape(self._shape.numel(), *scores.shape[-2:])
-        words = lengths_as_tensor(lengths, self._shape, scores.shape[-1] - 1)
-        mask = None if allowed is None else allowed.detach().cpu().reshape(batch.shape)
-        kind = as_flag("single_root", single_root), as_num_threads(num_threads)
-        self._inputs = batch, words, mask, Eliminations(*kind, scores.dtype)
+        self._trees = distribution.TreeDistribution(
+            as_array(self._batch),
+            **options,
+            single_root=single_root,
+            projective=projective,
+            num_threads=num_threads,
+        )
 
     @property
     def scores(self) -> Tensor:
@@ -114,15 +108,18 @@ class TreeDistribution:
     @property
     def lengths(self) -> Tensor:
         """Words in each sentence: int64 tensor of shape (B,), or () for a single sentence."""
-        scores, lengths, *_ = self._inputs
-        if lengths is None:
-            lengths = torch.full(scores.shape[:1], scores.shape[-1] - 1)
-        return lengths.reshape(self._shape).to(self._given.device, copy=True)
+        lengths = torch.from_numpy(self._trees.lengths)
+        return lengths.reshape(self._shape).to(self._given.device)
 
     @property
     def single_root(self) -> bool:
         """Whether the trees have exactly one word below ROOT, or at least one."""
-        return self._inputs[3].single_root
+        return self._trees.single_root
+
+    @property
+    def projective(self) -> bool:
+        """Whether the trees are only those without crossing arcs."""
+        return self._trees.projective
 
     # Queries
 
@@ -141,7 +138,7 @@ class TreeDistribution:
         >>> scores.grad[1].tolist() == trees.marginals[1].tolist()
         True
         """
-        return self._shaped(queries.LogPartition.apply(*self._inputs, self._needs_gradient()))
+        return self._find(queries.LogPartition)
 
     @property
     def marginals(self) -> Tensor:
@@ -157,17 +154,17 @@ class TreeDistribution:
         >>> round(scores.grad[1, 0].item(), 3), round(scores.grad[1, 2].item(), 3)
         (0.197, -0.197)
         """
-        return self._shaped(queries.Marginals.apply(*self._inputs))
+        return self._find(queries.Marginals)
 
     @property
     def mode(self) -> Tensor:
         """The most probable tree of each sentence, int64 of shape (n + 1,) or (B, N + 1)."""
-        heads: Tensor = queries.Mode.apply(*self._inputs)
-        return heads.to(self._given.device).reshape(self._given.shape[:-1])
+        heads = torch.from_numpy(self._trees.mode).reshape(self._given.shape[:-1])
+        return heads.to(self._given.device, torch.int64)
 
     def entropy(self) -> Tensor:
         """Find the entropy of the distribution, in nats, of shape () or (B,)."""
-        return self._shaped(queries.Entropy.apply(*self._inputs))
+        return self._find(queries.Entropy)
 
     def log_prob(self, heads: Tensor) -> Tensor:
         """Find the log probability of given trees, -inf where heads form none or are all -1.
@@ -187,12 +184,10 @@ class TreeDistribution:
         TypeError, ValueError
             If heads are not as described, or some of a row are outside of their sentence.
         """
-        check_heads(heads, tuple(self._given.shape[:-1]))
-        batch = self._inputs[0]
+        check_heads(heads, tuple(self._given.shape[:-1]), several=True)
         k = 1 if heads.ndim == self._given.ndim - 1 else heads.shape[-2]
-        rows = heads.detach().cpu().reshape(len(batch), k, batch.shape[1])
-        found = queries.LogProbs.apply(*self._inputs, rows, self._needs_gradient())
-        return found.reshape(heads.shape[:-1]).to(self._given.device, self._given.dtype)
+        rows = heads.detach().cpu().reshape(len(self._batch), k, heads.shape[-1])
+        return self._find(queries.LogProbs, rows).reshape(heads.shape[:-1])
 
     def sample(
         self, k: int, *, replace: bool = True, generator: torch.Generator | None = None
@@ -219,16 +214,15 @@ class TreeDistribution:
             raise TypeError(
                 f"expected generator as a torch.Generator, received {type(generator).__name__}"
             )
-        arrays, device = self._arrays(), "cpu" if generator is None else generator.device
+        device = "cpu" if generator is None else generator.device
         seed = int(torch.randint(2**63 - 1, (), generator=generator, device=device))
-        return self._with_log_probs(arrays.sample(k, replace=replace, seed=seed))
+        return self._with_log_probs(self._trees.sample(k, replace=replace, seed=seed))
 
     def k_best(self, k: int) -> tuple[Tensor, Tensor]:
         """Find the k most probable trees of each sentence, best first; returns as `sample`."""
-        arrays = self._arrays()
         if not self._shape:
-            k = min(as_count("k", k), count_trees(int(arrays.lengths[0]), self.single_root))
-        return self._with_log_probs(arrays.k_best(k))
+            k = min(as_count("k", k), count_trees(int(self._trees.lengths[0]), self.single_root))
+        return self._with_log_probs(self._trees.k_best(k))
 
     def kl_divergence(self, other: TreeDistribution) -> Tensor:
         """Find the Kullback-Leibler divergence to `other`, in nats.
@@ -250,27 +244,18 @@ class TreeDistribution:
                 f"expected two distributions with scores of one shape, received {tuple(given)} and "
                 f"{tuple(received)}"
             )
-        inputs = *self._inputs, *other._inputs, other._needs_gradient()
-        return self._shaped(queries.Divergence.apply(*inputs))
+        return self._find(queries.Divergence, other._batch, other._trees)
 
     def __repr__(self) -> str:
-        shape = tuple(self._given.shape)
-        return f"TreeDistribution(scores of shape {shape}, single_root={self.single_root})"
+        kind = f"single_root={self.single_root}" + ", projective=True" * self.projective
+        return f"TreeDistribution(scores of shape {tuple(self._given.shape)}, {kind})"
 
-    def _arrays(self) -> distribution.TreeDistribution:
-        """Make the distribution over arrays, or return that of an earlier query."""
-        scores, lengths, allowed, trees = self._inputs
-        return trees.over(scores, lengths, allowed)
-
-    def _needs_gradient(self) -> bool:
-        """Whether torch is likely to ask for a gradient, and so for marginals."""
-        return torch.is_grad_enabled() and self._inputs[0].requires_grad
-
-    def _shaped(self, found: Tensor) -> Tensor:
-        """Copy results to the shape, the dtype and the device of the given scores."""
-        if len(self._shape) != 1:
-            found = found.reshape(self._shape + found.shape[1:])
-        return found.to(self._given.device, self._given.dtype, copy=True)
+    def _find(self, query: type[Function], *further: Any) -> Tensor:
+        """Answer a query, with the axes, the dtype and the device of the given scores."""
+        found = query.apply(self._batch, self._trees, *further)
+        check_rounding(as_array(found), self._given.dtype)
+        shaped = found.reshape(self._shape + found.shape[1:])
+        return shaped.to(self._given.device, self._given.dtype, copy=True)
 
     def _with_log_probs(self, found: TreeList) -> tuple[Tensor, Tensor]:
         """Convert the k trees of each sentence, with log probabilities that have gradients."""
@@ -322,15 +307,7 @@ def entropy(trees: TreeDistribution) -> Tensor:
     return trees.entropy()
 
 
-def kl_divergence(
-    scores: Tensor,
-    others: Tensor,
-    *,
-    lengths: Lengths = None,
-    allowed: Tensor | None = None,
-    single_root: bool = True,
-    num_threads: int = 1,
-) -> Tensor:
+def kl_divergence(scores: Tensor, others: Tensor, **options: Any) -> Tensor:
     """Find the Kullback-Leibler divergence from one distribution to another, of shape () or (B,).
 
     As `TreeDistribution.kl_divergence`, with the same lengths, allowed arcs and kind of trees.
@@ -339,6 +316,8 @@ def kl_divergence(
     ----------
     scores, others : float tensor
         The scores of either distribution, of the same shape.
+    options
+        The keywords of `TreeDistribution`.
 
     Examples
     --------
@@ -347,10 +326,4 @@ def kl_divergence(
     >>> kl_divergence(even, even).item()
     0.0
     """
-    trees, other = (
-        TreeDistribution(
-            own, lengths=lengths, allowed=allowed, single_root=single_root, num_threads=num_threads
-        )
-        for own in (scores, others)
-    )
-    return trees.kl_divergence(other)
+    return TreeDistribution(scores, **options).kl_divergence(TreeDistribution(others, **options))

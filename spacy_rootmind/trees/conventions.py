@@ -67,7 +67,12 @@ def as_score_batch(scores: ScoreArray) -> ScoreArray:
     """Check dtype and shape, and view a single sentence as a batch of one."""
     if type(scores) is not np.ndarray:
         if not isinstance(scores, np.ndarray) or isinstance(scores, np.ma.MaskedArray):
-            raise TypeError(f"expected scores as a numpy array, received {type(scores).__name__}")
+            hint = "; for torch tensors, call the functions of spacy_rootmind.torch, where "
+            hint += "TreeDistribution(scores).mode decodes"
+            raise TypeError(
+                f"expected scores as a numpy array, received {type(scores).__name__}"
+                + hint * hasattr(scores, "requires_grad")
+            )
         # Subclasses may keep to shapes of their own, as np.matrix does.
         scores = np.asarray(scores)
     if scores.dtype not in _SCORE_TYPES:

@@ -2,8 +2,8 @@
 
 Each takes the scores of one sentence or of a batch, and returns a number for each sentence together
 with the gradient of their sum with respect to the scores. Conventions are in
-spacy_rootmind.trees.conventions; a gold head of -1 is missing. A training framework adds the
-gradient to its own: `scores.backward(gradient)` in torch, a custom VJP in JAX.
+spacy_rootmind.trees.conventions; a gold head of -1 is missing. For training in torch, see
+`spacy_rootmind.torch`; in JAX, the gradient is the result of a custom VJP.
 """
 
 from typing import Any, NoReturn

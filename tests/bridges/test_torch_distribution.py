@@ -45,6 +45,22 @@ def test_queries_are_those_of_the_functions():
     assert repr(trees) == "TreeDistribution(scores of shape (2, 5, 5), single_root=True)"
 
 
+def test_projective_queries_are_those_of_arrays():
+    scores = make_scores(2, 6, 6)
+    trees = tensors.TreeDistribution(scores, projective=True)
+    arrays = spacy_rootmind.TreeDistribution(scores.detach().numpy(), projective=True)
+    assert trees.projective
+    assert repr(trees).endswith("single_root=True, projective=True)")
+    for name in ("log_partition", "marginals", "mode"):
+        assert np.array_equal(getattr(trees, name).detach(), getattr(arrays, name))
+    assert np.array_equal(trees.entropy().detach(), arrays.entropy())
+    assert spacy_rootmind.is_projective(trees.sample(50)[0].flatten(0, 1).numpy()).all()
+    wanted = arrays.k_best(50)
+    heads, log_probs = trees.k_best(50)
+    assert np.array_equal(heads, wanted.heads)
+    assert np.array_equal(log_probs.detach(), wanted.scores)
+
+
 def test_divergence_of_kinds_of_trees():
     """Single-root trees are some of all trees, so the divergence is minus the log of a share."""
     scores = make_scores(4, 4)
@@ -148,44 +164,7 @@ def test_log_probs_take_one_tree_or_several():
         assert torch.equal(trees.log_prob(heads[..., 1, :]), log_probs[..., 1])
 
 
-# --- transforms, copies, errors ------------------------------------------------------------------
-
-
-def test_distributions_inside_transforms():
-    scores = make_scores(3, 4, 4).detach()
-    lengths = torch.tensor([3, 2, 3])
-    whole = tensors.TreeDistribution(scores, lengths=lengths)
-    heads, log_probs = whole.sample(2)
-
-    def log_prob(own, words, trees):
-        return tensors.TreeDistribution(own, lengths=words).log_prob(trees)
-
-    assert torch.equal(torch.vmap(log_prob)(scores, lengths, heads), log_probs)
-    # Other trees of the same sentences.
-    found = torch.vmap(log_prob, in_dims=(None, None, 1), out_dims=1)(scores, lengths, heads)
-    assert torch.equal(found, log_probs)
-    mode = torch.vmap(lambda own, words: tensors.TreeDistribution(own, lengths=words).mode)
-    assert torch.equal(mode(scores, lengths), whole.mode)
-
-    def best(own):
-        trees = tensors.TreeDistribution(own, lengths=lengths)
-        return trees.log_prob(trees.mode).sum()
-
-    for found in (torch.func.grad(best)(scores), torch.func.jacfwd(best)(scores)):
-        (wanted,) = torch.autograd.grad(best(scores.requires_grad_()), scores)
-        torch.testing.assert_close(found, wanted)
-        scores = scores.detach()
-
-
-@pytest.mark.parametrize("query", ["sample", "k_best"])
-def test_queries_of_numbers_are_refused_inside_transforms(query):
-    def call(own):
-        trees = tensors.TreeDistribution(own)
-        assert "TreeDistribution" in repr(trees)
-        return getattr(trees, query)(2)
-
-    with pytest.raises(RuntimeError, match=r"inside torch\.func transforms"):
-        torch.vmap(call)(torch.zeros(2, 4, 4))
+# --- copies, errors ------------------------------------------------------------------------------
 
 
 def test_copies_are_equal():
@@ -232,6 +211,3 @@ def test_messages_say_what_is_expected_and_received():
     ]:
         with pytest.raises((TypeError, ValueError), match=f"expected .*{message}"):
             call()
-
-
-# --- the same names as over arrays ---------------------------------------------------------------
