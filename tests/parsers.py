@@ -39,6 +39,17 @@ LISTENER = {
 }
 LISTENING = {**SMALL_MODEL, "tok2vec": LISTENER}
 
+# Ways to copy a Doc with its user data.
+COPIES = {
+    "copy": lambda doc: doc.copy(),
+    "bytes": lambda doc: Doc(doc.vocab).from_bytes(doc.to_bytes()),
+    "bin": lambda doc: next(
+        DocBin().from_bytes(DocBin(store_user_data=True, docs=[doc]).to_bytes()).get_docs(doc.vocab)
+    ),
+    "joined": lambda doc: Doc.from_docs([doc, Doc(doc.vocab, ["x"], heads=[0], deps=["ROOT"])]),
+    "whole": lambda doc: doc[:].as_doc(copy_user_data=True),
+}
+
 
 def multi_hash(*attrs, width=16, rows=100, include_static_vectors=False):
     """The config of embeddings of attributes."""

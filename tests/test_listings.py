@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import re
 import runpy
 import sys
 import tarfile
@@ -11,6 +12,7 @@ import pytest
 import srsly
 from conftest import ROOT
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 import spacy_rootmind
 
@@ -73,6 +75,18 @@ def project():
         return tomllib.load(file)
 
 
+def test_nothing_is_left_open(folder):
+    for name in ("recipe.yaml", "universe.json"):
+        assert not re.search(r"@[A-Z\d]+@", (folder / name).read_text(encoding="utf8"))
+
+
+@pytest.mark.parametrize("address", [None, "https://example.org/a-parser"])
+def test_needs_the_address_of_the_repository(write_listings, tmp_path, address):
+    make_sdist(tmp_path, address)
+    with pytest.raises(SystemExit, match=r"Repository under \[project.urls\] in pyproject.toml"):
+        write_listings(tmp_path)
+
+
 # --- conda-forge -------------------------------------------------------------------------------
 
 
@@ -100,6 +114,14 @@ def test_recipe_requires_what_the_package_requires(recipe, project):
     build = {str(Requirement(line)) for line in project["build-system"]["requires"]}
     build = {"numpy" if line.startswith("numpy") else line for line in build}
     assert conda_requirements(recipe["requirements"]["host"]) == {"python", "pip", *build}
+
+
+def test_recipe_skips_other_versions_of_python(recipe, project):
+    skipped = " ".join(recipe["build"]["skip"])
+    skipped = [SpecifierSet(own) for own in re.findall(r'match\(python, "(.*?)"\)', skipped)]
+    allowed = SpecifierSet(project["project"]["requires-python"])
+    for python in (f"3.{minor}.0" for minor in range(8, 20)):
+        assert allowed.contains(python) != any(own.contains(python) for own in skipped)
 
 
 # --- spaCy's universe --------------------------------------------------------------------------

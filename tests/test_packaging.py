@@ -1,8 +1,7 @@
 """Facts about the package, in every place that states them."""
 
+import os
 import re
-import subprocess
-import sys
 from importlib.metadata import requires, version
 from pathlib import Path
 
@@ -12,13 +11,9 @@ from commandline import run_module
 from conftest import ROOT
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from processes import run_python
 
 import spacy_rootmind
-
-if sys.version_info >= (3, 11):
-    pass
-else:
-    pass
 
 
 def test_one_version():
@@ -26,8 +21,23 @@ def test_one_version():
     assert citation["version"] == spacy_rootmind.__version__
     assert version("spacy-rootmind") == spacy_rootmind.__version__
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf8")
-    [latest, *_] = re.findall(r"^## (\S+) \(", changelog, flags=re.MULTILINE)
+    [latest, *_] = re.findall(r"(?m)^## (\S+) \(", changelog)
     assert latest == spacy_rootmind.__version__
+
+
+def test_sources_that_hide_the_installed_package_are_named(tmp_path):
+    """A checkout that is not built, in the current folder, where Python looks first."""
+    package = Path(spacy_rootmind.__file__).parent
+    for path in package.rglob("*.py"):
+        copy = tmp_path / "spacy_rootmind" / path.relative_to(package)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(path.read_bytes())
+    code = "try:\n    import spacy_rootmind\nexcept ImportError as error:\n    print(error)"
+    env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONSAFEPATH")}
+    last = run_python(code, cwd=tmp_path, env=env)
+    assert last.startswith("expected spacy_rootmind with its compiled modules")
+    assert repr(str(tmp_path)) in last
+    assert "pip install -e ." in last
 
 
 def test_pipeline_allows_the_version(web_pipeline):
@@ -57,14 +67,7 @@ for package, _, _, files in command.data_files:
 def test_only_the_public_pxd_are_installed():
     if not (ROOT / "setup.py").is_file():
         pytest.skip("needs the sources")
-    result = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", LIST_DATA],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    built = result.stdout.splitlines()
+    built = run_python(LIST_DATA, "-W", "ignore", cwd=ROOT).splitlines()
     assert {path for path in built if path.endswith(".pxd")} == {
         "spacy_rootmind/__init__.pxd",
         "spacy_rootmind/kernel/__init__.pxd",
@@ -125,10 +128,7 @@ def test_constraints_pin_what_ci_installs(python):
 def test_type_checkers_find_the_package():
     """In a folder of the path, where PEP 561 has them look, not behind an import hook."""
     code = "import sys; print(*sys.path, sep='\\n')"
-    result = subprocess.run(
-        [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True
-    )
-    folders = [Path(line, "spacy_rootmind") for line in result.stdout.splitlines()]
+    folders = [Path(line, "spacy_rootmind") for line in run_python(code, "-I").splitlines()]
     [package, *_] = [folder for folder in folders if folder.is_dir()]
     assert (package / "py.typed").is_file()
     assert {path.stem for path in package.glob("kernel/*.pyi")} >= {"batch", "sample_batch"}

@@ -2,13 +2,12 @@
 
 import pickle
 import re
-import subprocess
-import sys
 from importlib.metadata import distribution, entry_points
 from importlib.util import find_spec
 
 import pytest
 import spacy
+from processes import run_python
 from spacy.util import registry
 
 import spacy_rootmind
@@ -27,14 +26,6 @@ ENTRY_POINTS = [
     for entry in entry_points(group=group)
     if entry.value.startswith("spacy_rootmind")
 ]
-
-
-def run_python(code, folder, *flags):
-    """Run code in a fresh interpreter, from a folder without sources; returns what it prints."""
-    result = subprocess.run(
-        [sys.executable, *flags, "-c", code], check=True, capture_output=True, text=True, cwd=folder
-    )
-    return result.stdout.strip()
 
 
 def test_entry_points_are_declared():
@@ -85,14 +76,14 @@ def test_import_loads_neither_spacy_nor_thinc_nor_torch(tmp_path):
         "import sys, spacy_rootmind.compat; "
         "print([m for m in ('spacy', 'thinc', 'torch', 'transformers') if m in sys.modules])"
     )
-    assert run_python(code, tmp_path) == "[]"
+    assert run_python(code, cwd=tmp_path) == "[]"
     # Names that are looked up later are listed all the same.
     code = "import spacy_rootmind as s; print({*s.__all__} - {*dir(s)})"
-    assert run_python(code, tmp_path) == "set()"
+    assert run_python(code, cwd=tmp_path) == "set()"
 
 
 def test_import_needs_no_docstrings(tmp_path):
-    run_python("import spacy_rootmind", tmp_path, "-OO")
+    run_python("import spacy_rootmind", "-OO", cwd=tmp_path)
 
 
 @pytest.mark.parametrize("name", sorted({*spacy_rootmind.__all__} - {"__version__"}))
@@ -113,5 +104,5 @@ def test_add_pipe_needs_no_import_and_neither_torch_nor_transformers(tmp_path):
     run_python(
         f"import sys; sys.modules.update({absent}); "
         "import spacy; spacy.blank('en').add_pipe('root_mst')",
-        tmp_path,
+        cwd=tmp_path,
     )

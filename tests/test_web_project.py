@@ -120,6 +120,16 @@ def test_stored_pipeline_is_small_and_parses_alike(trained, corpus, tmp_path):
     assert doc.to_json() == again(doc.text).to_json()
 
 
+def test_paths_of_the_machine_are_refused(trained, corpus, tmp_path):
+    shutil.copytree(trained, tmp_path / "trained")
+    path = tmp_path / "trained" / "config.cfg"
+    config = load_config(path, interpolate=False)
+    config["corpora"] = {"train": {"@readers": "spacy.Corpus.v1", "path": "/data/train.spacy"}}
+    config.to_disk(path, interpolate=False)
+    with pytest.raises(make_package.PackageError, match=r"found corpora.train.path = '/data/train"):
+        make_package.store(tmp_path / "trained", tmp_path / "stored", corpus)
+
+
 def test_training_starts_from_another_pipeline(trained, quickstart_docs):
     expected = spacy.load(trained)
     nlp = load_model_from_config(expected.config, auto_fill=True)

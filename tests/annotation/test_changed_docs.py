@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import spacy
+from parsers import COPIES
 from spacy.pipeline.functions import merge_entities, merge_noun_chunks
 from spacy.tokens import Doc, Span
 
@@ -163,9 +164,10 @@ def test_details_of_a_sentence_with_other_tokens_are_unknown(change, number, log
 # --- other heads and labels --------------------------------------------------------------------
 
 
-def test_a_head_set_by_hand_is_unknown_and_the_others_are_kept(log):
+@pytest.mark.parametrize("head", [6, 1], ids=["inside", "in another sentence"])
+def test_a_head_set_by_hand_is_unknown_and_the_others_are_kept(head, log):
     doc = make_doc()
-    doc[9].head = doc[6]
+    doc[9].head = doc[head]
     assert head_probs(doc) == expected(there=None)
     assert [i for i, prob in enumerate(arc_probs(doc)) if prob is None] == [9]
     first, second = doc.sents
@@ -238,6 +240,30 @@ def test_spans_that_are_no_sentences_have_no_details(log):
 
 # --- copies ------------------------------------------------------------------------------------
 
+
+@pytest.mark.parametrize("copy", COPIES.values(), ids=COPIES)
+@pytest.mark.parametrize("change", [merged_by_retokenizer, merged_by_entities])
+def test_copies_of_changed_docs_are_like_changed_copies(copy, change):
+    expected = [None] * 5 + [pytest.approx(prob) for prob in PROBS[6:]]
+    for doc in (copy(change(make_doc())), change(copy(make_doc()))):
+        found = [token._.head_prob for token in doc]
+        assert found[: len(expected)] == expected
+        assert found[len(expected) :] in ([], [None])
+
+
+@pytest.mark.parametrize(("start", "end"), [(2, 5), (0, 3), (4, 9), (7, 11)])
+def test_details_of_parts_of_sentences_are_unknown(start, end):
+    doc = make_doc()[start:end].as_doc(copy_user_data=True)
+    assert {token._.head_prob for token in doc} == {token._.arcs for token in doc} == {None}
+
+
+def test_whole_sentences_are_read_in_slices_and_other_docs():
+    doc = make_doc()
+    assert [token._.head_prob for token in doc[2:8]] == pytest.approx(PROBS[2:8])
+    joined = Doc.from_docs([make_doc()[:6].as_doc(copy_user_data=True), make_doc()])
+    assert [token._.head_prob for token in joined] == pytest.approx(PROBS[:6] + PROBS)
+
+
 # --- the strict check --------------------------------------------------------------------------
 
 
@@ -251,11 +277,17 @@ def change_label(doc):
     return r"label of 'there' was changed after it was parsed.* expected 'advmod', found 'obl'"
 
 
-@pytest.mark.parametrize("change", [change_head, change_label])
+def change_tokens(doc):
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[9:11])
+    return r"'It  rained there.' was tokenized again after it was parsed.* expected 5 tokens"
+
+
+@pytest.mark.parametrize("change", [change_head, change_label, change_tokens])
 def test_check_names_what_was_changed(change):
     doc = make_doc()
     message = change(doc)
-    for item in (doc, doc[6:11]):
+    for item in (doc, doc[6:]):
         with pytest.raises(ValueError, match=message):
             check_details(item)
     check_details(doc[:6])

@@ -6,12 +6,12 @@ from functools import cache
 import numpy as np
 import pytest
 import spacy
-from parsers import assign, make_nlp, read_conllu
+from parsers import COPIES, assign, make_nlp, read_conllu
 from reference_noun_chunks import convert, reference_chunks
 from spacy import displacy
 from spacy.lang.en.syntax_iterators import noun_chunks as spacys_own
 from spacy.lang.sv.syntax_iterators import noun_chunks as swedish
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc
 from spacy.util import registry
 from spacy.vocab import Vocab
 from trees_of_text import read_tree
@@ -106,15 +106,9 @@ def texts(doc, lang="en"):
     return [doc[start:end].text for start, end, _ in UDNounChunks(lang)(doc)]
 
 
-@pytest.mark.parametrize("name", ENGLISH)
-def test_english_chunks(name):
-    text, expected = ENGLISH[name]
-    assert texts(read_tree(VOCAB, text)) == expected
-
-
-@pytest.mark.parametrize("name", OTHERS)
-def test_chunks_of_other_languages(name):
-    lang, text, expected = OTHERS[name]
+@pytest.mark.parametrize("name", [*ENGLISH, *OTHERS])
+def test_chunks_of_trees(name):
+    lang, text, expected = OTHERS.get(name) or ("en", *ENGLISH[name])
     assert texts(read_tree(VOCAB, text), lang) == expected
 
 
@@ -311,35 +305,18 @@ def test_a_language_whose_function_reads_ud_keeps_it():
 # --- where it survives -------------------------------------------------------------------------
 
 
-def test_saved_pipelines(trained_english, tmp_path):
+def test_copies_of_pipelines_and_docs(trained_english, tmp_path):
     doc = trained_english(TEXT)
     trained_english.to_disk(tmp_path / "model")
-    for again in (
+    pipelines = (
         spacy.load(tmp_path / "model"),
         make_nlp("en").from_bytes(trained_english.to_bytes()),
         pickle.loads(pickle.dumps(trained_english)),
-    ):
-        assert chunks(again(TEXT)) == texts(doc)
-
-
-def test_other_processes(trained_english):
-    docs = list(trained_english.pipe([TEXT, TEXT, "Yes"], n_process=2))
-    assert [chunks(doc) for doc in docs] == [texts(doc) for doc in docs]
-    assert chunks(docs[0])
-
-
-def test_docs_made_of_docs(trained_english):
-    doc = trained_english(TEXT)
-    store = DocBin(docs=[doc])
-    copies = [
-        doc.copy(),
-        Doc.from_docs([doc]),
-        doc[:].as_doc(),
-        Doc(trained_english.vocab).from_bytes(doc.to_bytes()),
-        *store.get_docs(trained_english.vocab),
-        pickle.loads(pickle.dumps(doc)),
-    ]
-    assert [chunks(copy) for copy in copies] == [texts(doc)] * len(copies)
+    )
+    docs = [*(again(TEXT) for again in pipelines), *(copy(doc) for copy in COPIES.values())]
+    docs += [pickle.loads(pickle.dumps(doc)), *trained_english.pipe([TEXT, TEXT], n_process=2)]
+    assert texts(doc)
+    assert [chunks(own) for own in docs] == [texts(doc)] * len(docs)
 
 
 def test_a_sourced_parser(trained_english):

@@ -6,7 +6,8 @@ import pickle
 import numpy as np
 import pytest
 import spacy
-from spacy.tokens import Doc, DocBin
+from parsers import COPIES
+from spacy.tokens import Doc
 
 from spacy_rootmind.annotation import records
 from spacy_rootmind.annotation.details import (
@@ -122,21 +123,7 @@ def stored_doc():
     return doc
 
 
-@pytest.mark.parametrize(
-    "copy",
-    [
-        lambda doc: doc,
-        lambda doc: doc.copy(),
-        lambda doc: Doc(VOCAB).from_bytes(doc.to_bytes()),
-        lambda doc: next(
-            DocBin(store_user_data=True)
-            .from_bytes(DocBin(store_user_data=True, docs=[doc]).to_bytes())
-            .get_docs(VOCAB)
-        ),
-        lambda doc: Doc.from_docs([doc, make_doc()]),
-    ],
-    ids=["same", "copy", "bytes", "bin", "joined"],
-)
+@pytest.mark.parametrize("copy", [lambda doc: doc, *COPIES.values()], ids=["same", *COPIES])
 def test_records_are_read_as_they_were_stored(copy):
     doc = copy(stored_doc())
     assert_same(read_record(doc[:5]), make_record())

@@ -211,3 +211,40 @@ def test_messages_say_what_is_expected_and_received():
     ]:
         with pytest.raises((TypeError, ValueError), match=f"expected .*{message}"):
             call()
+
+
+# --- the same names as over arrays ---------------------------------------------------------------
+
+
+ARRAYS_ALONE = {"inference", "sentences"} | {
+    "projective",
+    # Here by torch.autograd.
+    *("covariance", "expectation", "expectation_gradient", "second_moment", "entropy_gradient"),
+    *("cross_entropy", "single_root_log_prob"),
+}
+
+
+def test_names_and_kinds_are_those_over_arrays():
+    ours, theirs = spacy_rootmind.TreeDistribution, tensors.TreeDistribution
+    own = {name for name in dir(ours) if name[0] != "_"}
+    other = {name for name in dir(theirs) if name[0] != "_"}
+    assert own - other == ARRAYS_ALONE
+    assert other - own == set()
+    for name in other:
+        of_ours, of_theirs = (isinstance(getattr(cls, name), property) for cls in (ours, theirs))
+        assert of_ours == of_theirs, name
+
+
+def test_what_a_distribution_is_of_can_be_read():
+    scores, lengths = make_scores(2, 3, 4, 4), torch.tensor([[3, 2, 1], [0, 3, 2]])
+    for given in (None, lengths):
+        trees = tensors.TreeDistribution(scores, lengths=given, single_root=False)
+        assert trees.scores is scores
+        assert torch.equal(trees.lengths, torch.full((2, 3), 3) if given is None else lengths)
+        assert trees.single_root is False
+    arrays = spacy_rootmind.TreeDistribution(np.zeros((2, 4, 4)), lengths=np.array([3, 2]))
+    assert arrays.scores.shape == (2, 4, 4)
+    assert arrays.lengths.tolist() == [3, 2]
+    assert (arrays.single_root, arrays.projective) == (True, False)
+    one = spacy_rootmind.TreeDistribution(np.zeros((4, 4)), lengths=2, projective=True)
+    assert one.lengths == 2

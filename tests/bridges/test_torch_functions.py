@@ -383,6 +383,21 @@ def test_divergence_is_infinite_where_trees_are_missing():
     assert scores.grad[1].eq(0).all()
 
 
+def test_divergence_ignores_impossible_arcs_of_the_other():
+    """An arc that no tree can have does not count, whatever the other distribution says of it."""
+    scores = torch.tensor(
+        [[0, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 2, 0]], dtype=torch.float64
+    )
+    scores[1, 1:] = -torch.inf
+    scores.requires_grad_()
+    others = scores.detach().clone()
+    others[2, 0] = -torch.inf
+    found = tensors.kl_divergence(scores, others)
+    found.backward()
+    assert found.item() == pytest.approx(0.0, abs=1e-15)
+    assert scores.grad.abs().max() < 1e-15
+
+
 ZEROS = torch.zeros(3, 3)
 NAN = torch.zeros(2, 3, 3)
 NAN[1, 2, 1] = torch.nan
@@ -423,6 +438,16 @@ def test_errors_name_what_is_wrong(inputs, options, error, match):
     function = tensors.entropy if len(inputs) == 1 else tensors.kl_divergence
     with pytest.raises(error, match=match):
         function(*inputs, **options)
+
+
+def test_results_are_for_their_owner_to_change():
+    scores = check_scores(2, 4, 4).detach()
+    trees = tensors.TreeDistribution(scores)
+    wanted = trees.marginals.clone()
+    trees.marginals.zero_()
+    trees.log_partition.zero_()
+    assert torch.equal(trees.marginals, wanted)
+    assert torch.equal(trees.log_partition, tensors.log_partition(scores))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

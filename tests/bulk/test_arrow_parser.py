@@ -1,12 +1,11 @@
 """`ArrowParser`, against `nlp.pipe`."""
 
 import pickle
-import subprocess
-import sys
 
 import pytest
 import spacy
 from parsers import add_initialized
+from processes import run_python
 from spacy.tokens import Doc
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow: the extra [arrow]")
@@ -284,7 +283,4 @@ def test_error_names_the_extra_without_pyarrow():
         "try:\n    import spacy_rootmind.bulk\n"
         "except ImportError as error:\n    print(error)"
     )
-    printed = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert "its extra [arrow]" in printed.stdout
+    assert "its extra [arrow]" in run_python(code)

@@ -194,9 +194,17 @@ def test_errors_are_rows_and_counted(pipeline, address, tmp_path, capfd):
     ("name", "option", "is_used"),
     [
         ("a.jsonl", "paragraphs", False),
+        ("a.txt", "paragraphs", True),
+        ("a.conllu", "max_word_length", False),
+        ("a.jsonl", "max_word_length", True),
+        ("a.jsonl", "replace_tags", False),
+        ("a.conllu", "replace_tags", True),
+        ("a.jsonl", "keep_heads", False),
         ("a.conllu", "keep_heads", True),
+        ("a.jsonl", "sentences", False),
         ("a.txt", "sentences", True),
         ("a.txt", "text_column", False),
+        ("a.jsonl", "tokens_column", False),
         ("a.conllu", "id_column", False),
     ],
 )

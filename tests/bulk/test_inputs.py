@@ -207,6 +207,19 @@ def test_files_that_are_empty_or_damaged_are_one_part(name, tmp_path):
     assert cut_source(source, 100, PARSER) == [(0, END, 0)]
 
 
+def test_columns_with_dots_in_their_names_are_cut(tmp_path):
+    parser = ArrowParser("none", text="body.text", id_column="meta.id")
+    texts = [f"Text number {i}. " * 5 for i in range(100)]
+    data = {"meta.id": range(100), "body.text": texts, "body": [{"text": "x" * 1000}] * 100}
+    pq.write_table(pa.table(data), tmp_path / "a.parquet")
+    [source] = list_sources([str(tmp_path / "a.parquet")])
+    parts = [Part(i, source, *cut) for i, cut in enumerate(cut_source(source, 400, parser))]
+    assert len(parts) > 5
+    found = [record for part in parts for record in read_part(part, parser)]
+    assert [record.text for record in found] == texts
+    assert [record.id for record in found] == [str(i) for i in range(100)]
+
+
 def test_docs_are_read_once(tmp_path):
     nlp = spacy.blank("xx")
     texts = [f"Text number {i}. " * (i % 5) for i in range(40)]

@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,10 +18,12 @@ import pytest
 import spacy
 import typer
 from commandline import parse_options, read_docs, run_module
+from processes import run_python
 
 from spacy_rootmind.cli.app import app
 from spacy_rootmind.cli.errors import CommandError
 from spacy_rootmind.cli.parse import parse
+from spacy_rootmind.cli.signals import stop_signals
 from spacy_rootmind.formats.conllu import read_sentences
 from spacy_rootmind.formats.lines import Line
 from spacy_rootmind.formats.records import Failure
@@ -232,29 +236,39 @@ LONG = "x" * 300
     [
         ("parse", 2, ""),
         ("parse model", 2, "expected files to parse or --text, received neither"),
+        ("parse model a.txt " + TEXT, 2, "files to parse or --text, received both"),
         ("parse model -p " + TEXT, 2, "expected --from and --paragraphs with files"),
+        ("parse model -f jsonl " + TEXT, 2, "expected --from and --paragraphs with files"),
         ("parse model - --no-such-option", 2, "--no-such-option"),
         ("parse model - --alternatives best", 2, "'best' is not one of kbest"),
         ("parse model - -k 0", 2, "Invalid value for '-k'"),
         ("parse model - --max-word-length 0", 2, "'--max-word-length'"),
         # Also with its default value.
         ("parse model - -k 5", 2, "expected --alternatives, such as kbest, with -k"),
+        ("parse model - --labelled", 2, "such as kbest, with --labelled"),
         ("parse model - --seed 1", 2, "expected --alternatives sample or sample-w"),
+        ("parse model - -a kbest --seed 0", 2, "--alternatives sample or"),
         ("parse model - --progress -q", 2, "one of --progress and --quiet, received"),
+        (BULK + "-k 3", 2, "expected --alternatives, such as kbest, with -k"),
+        (BULK + "--progress -q", 2, "one of --progress and --quiet, received both"),
         (BULK + "--scheduler tcp://x:1 -n 2", 2, "--n-workers without --scheduler"),
         (BULK + "-n 0", 1, "Expected --n-workers to be positive or -1, received 0"),
         # Pipelines and their settings.
         ("parse no_such_model -", 1, "Cannot load no_such_model"),
+        (f"parse {LONG} -", 1, "Cannot load x"),
         ("parse {other} a.txt", 1, "no component root_mst"),
         (SET + "confidence=true", 1, "confidence=true"),
         (SET + f"components.x={'[' * 50_000}", 1, "brackets that are nested less deeply"),
         (SET + "components.root_mst.temperature=-1", 1, "Cannot load {pipeline} [root_mst]"),
         (SET + "components.root_mst.x=1", 1, "{pipeline}: root_mst.x: unexpected argument"),
+        (SET + "components.root_mst.model.x=1", 1, ": root_mst.model.x: unexpected argument"),
         (SET + "components.x.temperature=1", 1, "components.x.temperature: not a section value"),
         (SET + "nlp.batch_size=x", 1, "batch_size: Input should be a valid integer"),
         ("parse model - --code no_such_file.py", 1, "Cannot import"),
+        (f"parse model - --code {LONG}", 1, "Cannot import"),
         (PARSE + "a.txt --gpu-id 99", 1, "Cannot use GPU 99"),
         (PARSE + "a.txt --arcs 0", 1, "Cannot use --arcs"),
+        (PARSE + "a.txt --arcs 1.5", 1, "Cannot use --arcs"),
         # Files.
         (PARSE + "no_such_file.txt", 1, "not found: no_such_file.txt"),
         (PARSE + "- -", 1, "at most once"),
@@ -266,11 +280,13 @@ LONG = "x" * 300
         (PARSE + f"a.txt --to spacy -o {LONG}", 1, "Cannot write x"),
         # The name itself is allowed, but not that of the unfinished output.
         (PARSE + f"a.txt -o {'x' * 240}.conllu", 1, "x.conllu: File name too long"),
+        (PARSE + f"a.txt -o {'x/' * 3000}y.jsonl", 1, "File name too long"),
         (PARSE + f"{LONG}.txt", 1, "Cannot read the input: cannot read x"),
         (f"check {LONG}.conllu", 1, "x.conllu"),
         (f"init-config {LONG}.cfg", 1, "x.cfg"),
         # Options without effect on the files, before the pipeline is loaded.
         (NO_EFFECT + "a.conllu -p", 1, "Cannot use --paragraphs with files of conllu"),
+        (NO_EFFECT + "a.txt -p -f conllu", 1, "--paragraphs with files of conllu"),
         (NO_EFFECT + "a.txt --replace-tags", 1, "Cannot use --replace-tags with files"),
         (NO_EFFECT + "a.jsonl --sentences lines", 1, "Cannot use --sentences with f"),
         (NO_EFFECT + "a.md --sentences lines", 1, "Cannot load model"),
@@ -326,14 +342,14 @@ def test_help_does_not_wait_for_spacy():
         "try:\n    main()\n"
         "except SystemExit as stop:\n    print(stop.code, 'spacy' in sys.modules)\n"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert "--alternatives" in result.stdout
-    assert result.stdout.splitlines()[-1] == "0 False"
+    printed = run_python(program)
+    assert "--alternatives" in printed
+    assert printed.splitlines()[-1] == "0 False"
 
 
-# --- long runs of characters -------------------------------------------------------------------
+def test_signals_are_left_alone_outside_the_main_thread():
+    with ThreadPoolExecutor(1) as pool, ExitStack() as stack:
+        pool.submit(stack.enter_context, stop_signals()).result()
 
 
 # --- memory ------------------------------------------------------------------------------------

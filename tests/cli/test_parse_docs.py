@@ -93,6 +93,19 @@ def test_a_folder_stands_for_its_files(docs, tmp_path):
         Inputs([str(tmp_path / "none")])
 
 
+@pytest.mark.parametrize("damage", [b"", b"text", "cut", "flip"])
+def test_damaged_docs_are_one_error(docs, damage):
+    content = DocBin(docs=docs).to_bytes()
+    if damage == "cut":
+        content = content[: len(content) // 2]
+    elif damage == "flip":
+        content = bytes([*content[:40], content[40] ^ 255, *content[41:]])
+    else:
+        content = damage
+    with pytest.raises(InputError, match=r"expected Docs as DocBin saves them in in\.spacy"):
+        list(read_docs("in.spacy", content))
+
+
 def test_garbage_collector_stays_on_after_damaged_docs(docs, nlp, tmp_path):
     """Compression is whole, and msgpack inside is not: srsly then leaves the collector off."""
     assert gc.isenabled()

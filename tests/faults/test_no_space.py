@@ -4,6 +4,7 @@ import random
 import signal
 
 import pytest
+from faults.inject import wait_for
 from faults.runs import FORMATS, WRITERS, names_in
 
 # Enough for messages, which go to files as well.
@@ -56,6 +57,27 @@ def test_run_to_a_folder_that_may_not_be_changed_leaves_nothing(form, make_run, 
     assert result.returncode == 1
     assert b"Permission denied" in result.stderr
     assert not names_in(run.folder)
+    run.check_repeated(expected(form))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMATS)
+def test_run_whose_folder_is_closed_meanwhile_is_repeated(form, make_run, expected):
+    reached, go = (make_run(form).folder / name for name in ("reached", "go"))
+    run = make_run(form)
+    faults = {**WRITERS, "at": 4, "reached": str(reached), "go": str(go), "unprivileged": True}
+    run.start(faults=faults)
+    wait_for(reached)
+    folders = [path for path in (run.folder, *run.folder.iterdir()) if path.is_dir()]
+    for folder in folders:
+        folder.chmod(0o555)
+    go.touch()
+    result = run.server.wait()
+    for folder in folders:
+        folder.chmod(0o755)
+    assert result.returncode == 1
+    assert b"Permission denied" in result.stderr
+    assert not run.output.exists()
     run.check_repeated(expected(form))
 
 

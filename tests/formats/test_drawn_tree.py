@@ -72,6 +72,12 @@ def test_all_small_trees(n):
         check([head - 1 for head in tree[1:].tolist()])
 
 
+def test_lanes_of_projective_trees_are_their_depth():
+    """No wider than needed: words side by side share lanes."""
+    heads = [1, -1, 1, 4, 2, 6, 2]
+    assert len(draw_tree(heads)[0]) == 2 * (1 + 3)
+
+
 def test_large_trees():
     rng = random.Random(0)
     for n, count in ((20, 10), (60, 5), (200, 1)):

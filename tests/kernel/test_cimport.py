@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import run_python
 
 import spacy_rootmind
 from spacy_rootmind import TreeDistribution, arc_marginals, decode, decode_kbest, log_partition
@@ -189,14 +190,7 @@ def outside(tmp_path_factory):
 
     def call(*calls):
         code = f"inf, nan = float('inf'), float('nan'); print([{', '.join(calls)}])"
-        used = subprocess.run(
-            [sys.executable, "-c", f"from outside import *; {code}"],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return ast.literal_eval(used.stdout)
+        return ast.literal_eval(run_python(f"from outside import *; {code}", cwd=folder))
 
     return call
 

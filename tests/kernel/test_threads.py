@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 import textwrap
 import threading
@@ -10,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from processes import run_python
 from strategies import FAMILIES, mixed_batch, pad_batch, rng_for
 
 from spacy_rootmind import NoTreeError, decode, is_tree, tree_score
@@ -49,15 +49,7 @@ def run_alone(script: str) -> str:
     """Run Python code in a process of its own; returns what it prints."""
     setup = "import os, sys, numpy as np\nfrom spacy_rootmind import decode\n"
     setup += "batch = np.random.default_rng(0).normal(size=(400, 19, 19))\n"
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", setup + textwrap.dedent(script)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    return run_python(setup + textwrap.dedent(script), "-W", "ignore::DeprecationWarning")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs limits on memory")

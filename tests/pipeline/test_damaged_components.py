@@ -13,7 +13,7 @@ from thinc.api import Model
 
 from spacy_rootmind.network.dropout import RATE
 from spacy_rootmind.network.listeners import GRAD_FACTOR
-from spacy_rootmind.pipeline.serialization import FORMAT
+from spacy_rootmind.pipeline.serialization import FORMAT, save_folder
 
 TEXT = "The teacher that she met gave the boy a book ."
 WITHOUT_VOCAB = {"exclude": ["vocab"]}
@@ -93,6 +93,13 @@ def test_a_file_that_is_missing_or_truncated_is_named(saved, part):
     (saved / part).unlink()
     with pytest.raises(ValueError, match=r"\[root_mst\] cannot load .*saved: .*save it again"):
         make_nlp().get_pipe("root_mst").from_disk(saved)
+
+
+@pytest.mark.parametrize("part", ["cfg", "model"])
+def test_one_part_alone_is_refused(trained, part):
+    data = trained.get_pipe("root_mst").to_bytes(exclude=["vocab", part])
+    with pytest.raises(ValueError, match="expected cfg and model, found"):
+        make_nlp().get_pipe("root_mst").from_bytes(data)
 
 
 def test_damaged_vocab_is_named(trained, tmp_path):
@@ -185,7 +192,19 @@ def test_config_may_change_settings_and_training(trained, pipeline):
     assert [t.head.i for t in nlp(TEXT)] == [t.head.i for t in trained(TEXT)]
 
 
-# --- half precision, listeners, layers of others -----------------------------------------------
+# --- half precision ----------------------------------------------------------------------------
+
+
+def test_half_precision_is_read(trained, tmp_path):
+    save_folder(trained.get_pipe("root_mst"), tmp_path, ["vocab"], half_precision=True)
+    nlp = make_nlp()
+    pipe = nlp.get_pipe("root_mst").from_disk(tmp_path, **WITHOUT_VOCAB)
+    root = pipe.model.get_ref("trees").get_param("root")
+    own = trained.get_pipe("root_mst").model.get_ref("trees").get_param("root")
+    assert root.dtype == "float32"
+    assert (root == own.astype("float16")).all()
+    heads = [t.head.i for t in trained(TEXT)]
+    assert [t.head.i for t in nlp(TEXT)] == heads
 
 
 # --- networks of others ------------------------------------------------------------------------

@@ -5,6 +5,7 @@ import logging
 import math
 import multiprocessing
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -106,12 +107,24 @@ def test_choose_starts_is_best_of_all_segmentations(kind, max_words):
         assert n_split == too_long
 
 
+@pytest.mark.parametrize("gain", [-1.0, 0.0])
+@pytest.mark.parametrize("max_words", [1, 2, 3, 7])
+def test_choose_starts_makes_no_more_cuts_than_it_must(gain, max_words):
+    for n in range(1, 25):
+        doc = Doc(VOCAB, words=["a"] * n)
+        starts, n_split = choose_starts(doc, np.full(n, gain), max_words)
+        assert len(starts) - 1 == math.ceil(n / max_words)
+        assert n_split == (n > max_words)
+
+
 def test_choose_starts_matches_a_quadratic_table_on_long_docs():
     rng = rng_for("choose long")
-    for n, max_words in ((400, 7), (400, 40), (300, 299), (257, 1)):
+    # The longest ones take linear time.
+    for n, max_words in ((400, 7), (400, 40), (300, 299), (257, 1), (100_000, 1), (100_000, 512)):
         doc = Doc(VOCAB, words=["a"] * n)
         gains = -1 - rng.random(n)
-        starts, _ = choose_starts(doc, gains, max_words)
+        starts, n_split = choose_starts(doc, gains, max_words)
+        assert n_split == 1
         totals = np.full(n + 1, -np.inf)
         totals[0] = 0.0
         for end in range(1, n + 1):
@@ -301,6 +314,24 @@ def test_a_long_doc_with_shared_vectors_is_parsed_as_if_seen_at_once(quickstart_
 
 
 # --- memory --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", ["score", "find_vectors"])
+def test_prediction_drops_the_callbacks_for_gradients(segmenter, monkeypatch, step):
+    """They hold the output of every layer, so that one more batch would be in memory."""
+    run, callbacks = getattr(prediction, step), []
+
+    def run_and_watch(*args, **kwargs):
+        assert not any(callback() for callback in callbacks)
+        result, backprop = run(*args, **kwargs)
+        callbacks.append(weakref.ref(backprop))
+        return result, backprop
+
+    monkeypatch.setattr(prediction, step, run_and_watch)
+    monkeypatch.setattr(prediction, "MAX_TOKENS", 16)
+    monkeypatch.setattr(prediction, "MAX_SCORES", 50)
+    segmenter(segmenter.make_doc("The dog barks. A cat slept. " * 10))
+    assert len(callbacks) > 2
 
 
 def test_no_call_of_the_network_gets_more_than_allowed(segmenter, quickstart_docs, monkeypatch):

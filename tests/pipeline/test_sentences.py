@@ -112,6 +112,14 @@ def test_predict_leaves_docs_alone_and_parsing_again_keeps_sentences(segmenter):
     assert arcs_of(doc) == arcs
 
 
+def test_predict_says_when_the_boundary_weights_are_damaged(segmenter):
+    nlp = with_weights_of(segmenter)
+    linear = nlp.get_pipe("root_mst").model.get_ref("boundaries").layers[0].layers[-1]
+    linear.set_param("W", linear.get_param("W") * np.nan)
+    with pytest.raises(ValueError, match="not finite"):
+        nlp(TEXT)
+
+
 # --- keeping them ------------------------------------------------------------------------------
 
 
@@ -156,6 +164,14 @@ def test_auto_keeps_what_an_earlier_component_found(segmenter, quickstart_docs, 
         assert starts_of(nlp(text)) == expected
         differs |= starts_of(segmenter(text)) != expected
     assert differs
+
+
+def test_auto_keeps_boundaries_next_to_labels_that_came_first(segmenter):
+    # An earlier component that sets DEP makes spaCy itself refuse to set boundaries.
+    doc = segmenter.make_doc(TEXT)
+    doc[0].dep_ = "det"
+    assert starts_of(segmenter(doc)) == TEXT_STARTS
+    assert_parsed(doc)
 
 
 @pytest.mark.parametrize("mode", ["auto", "given"])
@@ -245,8 +261,46 @@ def test_training_docs_of_one_sentence_each_are_told_of_and_learnt(
         assert starts_of(pipeline(doc)) == [0, 12]
 
 
+def test_training_docs_of_several_sentences_are_not_warned_of(quickstart_docs, caplog):
+    for docs in (
+        join(quickstart_docs[:20], 2),
+        [*quickstart_docs[:10], *join(quickstart_docs[10:12], 2)],
+    ):
+        nlp = make_nlp()
+        with caplog.at_level(logging.WARNING, logger="spacy"):
+            nlp.initialize(lambda docs=docs, nlp=nlp: gold_examples(docs, nlp))
+        assert warnings_of(caplog) == []
+        assert nlp.get_pipe("root_mst").cfg["finds_boundaries"] is True
+
+
+def unannotated(nlp, n=5):
+    """Examples whose references are bare tokens, as a streamed corpus may start with."""
+    docs = [Doc(nlp.vocab, words=["It", "rained", "."]) for _ in range(n)]
+    return gold_examples(docs, nlp)
+
+
 def finds_boundaries(nlp):
     return nlp.get_pipe("root_mst").cfg["finds_boundaries"]
+
+
+@pytest.mark.parametrize("words", [[], ["Yes"], ["\n"], ["Yes", "\n"]])
+def test_docs_of_a_word_at_most_are_no_evidence(quickstart_docs, caplog, words):
+    """spaCy counts an empty Doc as annotated."""
+    nlp = make_nlp()
+    heads = [0] * len(words)
+    tiny = Doc(nlp.vocab, words=words, heads=heads, deps=["ROOT"] * len(words))
+    streamed = [*unannotated(nlp), *gold_examples([tiny], nlp)]
+    labels = ["ROOT", "nsubj"]
+    with caplog.at_level(logging.WARNING, logger="spacy"):
+        nlp.get_pipe("root_mst").initialize(lambda: streamed, nlp=nlp, labels=labels)
+    assert not finds_boundaries(nlp)
+    assert warnings_of(caplog) == []
+    assert starts_of(nlp("One sentence. Another.")) == [0]
+    other = make_nlp()
+    single = gold_examples([tiny, *quickstart_docs[:3]], other)
+    with caplog.at_level(logging.WARNING, logger="spacy"):
+        other.initialize(lambda: single)
+    assert len(warnings_of(caplog)) == 1
 
 
 def test_boundaries_are_learnt_once_training_sees_one(quickstart_docs, caplog, tmp_path):
@@ -449,6 +503,15 @@ def test_heads_on_a_cycle_are_learnt_around(segmenter):
         assert len(parse.starts) >= 2
 
 
+def test_update_takes_odd_docs_among_others(learning):
+    parser, examples = learning
+    blank = Example(Doc(parser.vocab, words=["\n", " "]), Doc(parser.vocab, words=["\n", " "]))
+    alone = parser.update(examples[:1])["root_mst"]
+    assert alone > 0
+    together = parser.update([*examples[2:3], blank, examples[-1], examples[0], blank])
+    assert together["root_mst"] == pytest.approx(alone, rel=1e-4)
+
+
 @pytest.mark.parametrize("threshold", [0, 1e-6, 0.2, 0.8, 1 - 1e-6, 1])
 def test_a_threshold_on_the_probability_of_a_start(make, threshold):
     nlp = make(boundary_threshold=threshold, blank_lines=False)
@@ -497,6 +560,30 @@ def test_probabilities_of_starts_are_the_networks_whatever_the_threshold(make, t
     if 0 < threshold < 1:
         found = [i for i, prob in enumerate(start_probs(doc)) if i == 0 or prob > threshold]
         assert starts_of(doc) == found
+
+
+def test_stated_starts_have_no_probability(make):
+    nlp = make(confidence=True)
+    made = nlp.make_doc(TEXT)
+    expected = expected_probs(nlp, made)
+    made[3].is_sent_start, made[5].is_sent_start = True, False
+    expected[3] = expected[5] = None
+    assert_probs(start_probs(nlp(made)), expected)
+
+
+def test_starts_have_no_probability_where_nothing_predicts_them(make, segmenter, trained):
+    """After a sentencizer, by a parser that has learnt none, and without confidence."""
+    sentencizer = spacy.blank("xx").add_pipe("sentencizer")
+    after = [
+        make(confidence=True, sentences=mode)(sentencizer(segmenter.make_doc(TEXT)))
+        for mode in ("auto", "given", "doc")
+    ]
+    with settable(trained) as set_all:
+        untaught = set_all(confidence=True)(TEXT)
+    without = make()(TEXT)
+    for doc in (*after, untaught, without):
+        assert start_probs(doc) == [None] * len(doc)
+        assert (doc[0]._.head_prob is None) == (doc is without)
 
 
 def test_lines_constraints_and_joined_sentences_leave_probabilities_of_starts(make, monkeypatch):
@@ -581,6 +668,13 @@ def test_each_sentence_has_a_word(text, starts, expected):
     assert found == expected
 
 
+@pytest.mark.parametrize(("before", "after"), [(2.0, 1.0), (1.0, 2.0)])
+def test_marks_without_a_side_of_their_own_go_to_the_less_likely_boundary(before, after):
+    doc = spacy.blank("xx")('She came " He slept')
+    starts, _ = choose_starts(doc, join_wordless(doc, np.array([3, -1, before, after, -1])), 512)
+    assert starts.tolist() == [0, 2 if before > after else 3, 5]
+
+
 def test_joined_sentences_keep_what_is_known():
     """Random words, marks and whitespace, with boundaries that are stated or ruled out."""
     rng = rng_for("wordless")
@@ -634,6 +728,10 @@ def test_line_ends_end_sentences_on_request(make):
     assert starts_in(make(line_ends=True), LINES)[:4] == ["The", "teacher", "and", "A"]
     known = Doc(VOCAB, words=["a", "\n", "b"], sent_starts=[True, None, False])
     assert starts_in(make(line_ends=True), known) == ["a"]
+    for mode in ("given", "doc"):
+        for space, is_on in (("\n", True), ("\n\n", False)):
+            given = Doc(VOCAB, words=["a", space, "b"], sent_starts=[True, False, False])
+            assert starts_in(make(line_ends=is_on, sentences=mode), given) == ["a"]
 
 
 ITEMS = "The teacher woke up\n- (b) She met a dog that slept next to the old window\n1.2 Tom slept"
@@ -687,3 +785,15 @@ def test_boundaries_of_a_doc_and_constraints_go_before_blank_lines(make):
     doc.spans["kept"] = [doc[2:5]]
     constraints = {"@misc": "spacy_rootmind.span_subtrees.v1", "spans_key": "kept"}
     assert starts_in(make(constraints=constraints), doc) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("words", "starts", "expected"),
+    [
+        (["a", "\n\n", "b"], [True, True, None], ["a", "\n\n"]),
+        (["a", "\n", "\n", "b"], [True, None, True, None], ["a", "\n"]),
+        (["a", "\n", "\n", "b"], [True, None, False, None], ["a", "b"]),
+    ],
+)
+def test_a_boundary_within_a_blank_line_is_the_only_one(make, words, starts, expected):
+    assert starts_in(make(), Doc(VOCAB, words=words, sent_starts=starts)) == expected

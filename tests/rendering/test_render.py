@@ -257,6 +257,18 @@ def test_pictures_are_the_golden_ones(name, tmp_path):
     )
 
 
+def test_sizes_and_places_are_displacys(docs):
+    """In the picture `compact`, whose options displaCy has as well."""
+    make, options = PICTURES["compact"]
+    theirs = displacy.render(make(), options=options, jupyter=False)
+    [ours] = ElementTree.fromstring(f"<all>{render(make(), options=options)}</all>")
+    theirs = ElementTree.fromstring(theirs)
+    assert places_of(find(ours, "displacy")[0]) == places_of(theirs) == [77, 137, 197, 257, 317]
+    for style in ("color: white", "font-family: Source Sans Pro"):
+        assert style in ours.get("style")
+        assert style in theirs.get("style")
+
+
 # --- parses, probabilities and alternatives ----------------------------------------------------
 
 

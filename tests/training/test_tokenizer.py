@@ -75,6 +75,9 @@ LEARNT = {
 }
 
 
+ENGLISH = "Don't (see https://example.com/a-b), U.K. e.g. 5km."
+
+
 @pytest.mark.parametrize("kind", LEARNT)
 def test_rule_is_found_and_used(kind):
     taught, unseen = LEARNT[kind]
@@ -90,20 +93,24 @@ def test_rule_is_found_and_used(kind):
     assert fitted.f_after == 1.0 > fitted.f_before
 
 
-def test_tokens_with_spaces_are_found():
-    fitted = fit(["gia_đình có gia_đình và công_ty ở công_ty", "gia_đình"], "xx")
-    assert words(fitted.tokenizer, "một gia đình có công ty") == [
-        "một",
-        "gia đình",
-        "có",
-        "công ty",
-    ]
-
-
-def test_marks_belong_to_letters():
-    """Vowel signs, which are no word characters for `re`, are part of a pattern's letters."""
-    fitted = fit(["இ-மெயில் டி-வி கே-பி ஆ-டி"], "ta")
-    assert words(fitted.tokenizer, "எம்-எஸ்ஸி") == ["எம்-எஸ்ஸி"]
+@pytest.mark.parametrize(
+    ("lang", "taught", "text", "expected"),
+    [
+        # Tokens with spaces.
+        (
+            "xx",
+            ["gia_đình có gia_đình và công_ty ở công_ty", "gia_đình"],
+            "một gia đình có công ty",
+            ["một", "gia đình", "có", "công ty"],
+        ),
+        # Vowel signs, which are no word characters for `re`, are part of a pattern's letters.
+        ("ta", ["இ-மெயில் டி-வி கே-பி ஆ-டி"], "எம்-எஸ்ஸி", ["எம்-எஸ்ஸி"]),
+        # The rules of the language stay.
+        ("en", ["so|!!! yes|!! !!!!"], ENGLISH, words(blank("en").tokenizer, ENGLISH)),
+    ],
+)
+def test_other_text_is_tokenized_by_rules(lang, taught, text, expected):
+    assert words(fit(taught, lang).tokenizer, text) == expected
 
 
 def test_marks_are_split_at_places_without_example():
@@ -136,12 +143,6 @@ def test_a_pattern_needs_several_strings():
     fitted = fit([" ".join(["Suid-Afrika"] * 50)], "af")
     assert fitted.rules == [Rule(CASE, "Suid-Afrika", ("Suid-Afrika",))]
     assert words(fitted.tokenizer, "Noord-Afrika") == ["Noord", "-", "Afrika"]
-
-
-def test_rules_of_the_language_stay():
-    fitted = fit(["so|!!! yes|!! !!!!"], "en")
-    text = "Don't (see https://example.com/a-b), U.K. e.g. 5km."
-    assert words(fitted.tokenizer, text) == words(blank("en").tokenizer, text)
 
 
 def test_order_of_texts_makes_no_difference():
@@ -285,26 +286,31 @@ def test_other_tokenizers_stay(tmp_path, caplog):
 # --- refused input -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("spans", [[(0, 2), (1, 3)], [(1, 3), (0, 1)], [(0, 4)], [(2, 2)]])
-def test_tokens_out_of_order(spans):
-    with pytest.raises(ValueError, match=r"expected tokens in order.*received \("):
-        fit_tokenizer(blank("en").tokenizer, [("abc", spans)])
+ORDER, NO_TOKENS = r"expected tokens in order.*received \(", "expected texts with gold tokens"
 
 
-def test_no_tokens():
-    with pytest.raises(ValueError, match="expected texts with gold tokens"):
-        fit_tokenizer(blank("en").tokenizer, [("", [])])
-
-
-def test_a_tokenizer_without_rules():
-    with pytest.raises(ValueError, match="rule-based Tokenizer, received function"):
-        fit_tokenizer(test_no_tokens, [("a", [(0, 1)])])
-
-
-def test_a_function_that_spacy_cannot_save():
-    tokenizer = Tokenizer(blank("en").vocab, token_match=lambda text: None)
-    with pytest.raises(ValueError, match="methods of compiled patterns"):
-        fit_tokenizer(tokenizer, [("a", [(0, 1)])])
+@pytest.mark.parametrize(
+    ("make", "text", "spans", "match"),
+    [
+        (blank, "abc", [(0, 2), (1, 3)], ORDER),
+        (blank, "abc", [(1, 3), (0, 1)], ORDER),
+        (blank, "abc", [(0, 4)], ORDER),
+        (blank, "abc", [(2, 2)], ORDER),
+        (blank, "", [], NO_TOKENS),
+        # What is no tokenizer of rules, and what spaCy cannot save.
+        (lambda lang: words, "a", [(0, 1)], "rule-based Tokenizer, received function"),
+        (
+            lambda lang: Tokenizer(blank(lang).vocab, token_match=lambda text: None),
+            "a",
+            [(0, 1)],
+            "methods of compiled patterns",
+        ),
+    ],
+)
+def test_refused_input(make, text, spans, match):
+    made = make("en")
+    with pytest.raises(ValueError, match=match):
+        fit_tokenizer(getattr(made, "tokenizer", made), [(text, spans)])
 
 
 def test_flags_inside_a_pattern_stay():

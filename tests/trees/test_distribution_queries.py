@@ -5,10 +5,12 @@ import copy
 import itertools
 import pickle
 from decimal import Decimal
+from functools import partial
 
 import numpy as np
 import pytest
 import reference_probabilities as oracle
+from checks import result_of
 from probability_cases import (
     finish,
     scaled,
@@ -166,17 +168,27 @@ def test_expectation_refuses_values_that_are_not_finite(bad):
         TreeDistribution(scores).expectation(values)
 
 
-def test_expectation_refuses_values_of_other_kinds():
-    trees = TreeDistribution(np.zeros((2, 4, 4)))
-    for values in (np.zeros((4, 4)), np.zeros((2, 4, 5)), np.zeros((1, 4, 4)), np.zeros(2)):
+@pytest.mark.parametrize(
+    "name", ["expectation", "covariance", "second_moment", "expectation_gradient", "other"]
+)
+def test_values_of_other_kinds_are_refused(name):
+    trees, good = TreeDistribution(np.zeros((2, 4, 4))), np.zeros((2, 4, 4))
+    query = partial(trees.covariance, good) if name == "other" else getattr(trees, name)
+    wrong = [np.zeros(shape) for shape in ((4, 4), (2, 4, 5), (1, 4, 4), (3, 3, 4, 4), (2,))]
+    for values in wrong:
         with pytest.raises(ValueError, match=r"shape of scores, \(2, 4, 4\), received"):
-            trees.expectation(values)
-    for values in ([[1.0]], None, np.ma.masked_array(np.zeros((2, 4, 4)))):
-        with pytest.raises(TypeError, match="values as a numpy array"):
-            trees.expectation(values)
+            query(values)
+    for values in ([[1.0]], None, np.ma.masked_array(good)):
+        if values is not None or name != "other":
+            with pytest.raises(TypeError, match="values as a numpy array"):
+                query(values)
     for kind in (np.complex128, object, "U1"):
         with pytest.raises(TypeError, match="values as numbers, received dtype"):
-            trees.expectation(np.zeros((2, 4, 4)).astype(kind))
+            query(good.astype(kind))
+    bad = good.copy()
+    bad[1, 2, 1] = np.nan
+    with pytest.raises(ValueError, match="sentence 1: the value of dep 2, head 1 is nan"):
+        query(bad)
     with pytest.raises(ArithmeticError, match="sentence 0: the sum of its values overflows"):
         trees.expectation(np.full((2, 4, 4), 1e308))
 
@@ -292,6 +304,16 @@ def test_copies_are_the_same_distribution(make):
         assert again.marginals.tobytes() == expected.tobytes()
     one = TreeDistribution(scores[3], lengths=int(lengths[3]))
     assert make(one).log_partition == one.log_partition
+
+
+def test_results_cannot_be_changed_through_what_is_returned():
+    trees = TreeDistribution(np.zeros((2, 4, 4)))
+    with pytest.raises(ValueError, match="read-only"):
+        trees.marginals[:] = 7
+    for name in ("log_partition", "entropy", "single_root_log_prob"):
+        before = result_of(trees, name).copy()
+        result_of(trees, name)[:] = 7
+        np.testing.assert_array_equal(result_of(trees, name), before)
 
 
 def test_log_prob_takes_several_trees_of_each_sentence():

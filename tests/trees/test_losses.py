@@ -351,6 +351,19 @@ def test_losses_beyond_float64_are_refused(name):
         OF_HEADS[name](scores, np.array([[-1, 0, 1], [-1, 2, 0]]))
 
 
+def test_margins_and_marginals_are_checked():
+    scores, heads = np.zeros((3, 3)), np.array([-1, 0, 1])
+    for margin in (-0.1, np.nan, np.inf):
+        with pytest.raises(ValueError, match=f"a margin of at least 0, received {margin}"):
+            perceptron(scores, heads, margin=margin)
+    with pytest.raises(ValueError, match=r"marginals of the shape of scores, \(3, 3\), .*\(2, 3\)"):
+        tree_cross_entropy(scores, np.zeros((2, 3)))
+    marginals = arc_marginals(scores)
+    marginals[2, 1] = np.nan
+    with pytest.raises(ValueError, match=r"sentence 0: the teacher's marginal of dep 2, head 1"):
+        tree_cross_entropy(scores, marginals)
+
+
 def test_margins_that_overflow_are_an_error_of_arithmetic():
     scores = np.zeros((2, 3, 3))
     scores[1] = 1.79e308

@@ -1,11 +1,11 @@
 """Under a cap on memory, a call that needs more raises MemoryError, and the next one works."""
 
 import os
-import subprocess
 import sys
 import textwrap
 
 import pytest
+from processes import run_python
 
 from spacy_rootmind.trees.sampling import METHODS
 
@@ -54,12 +54,5 @@ PROGRAM = """
 
 
 def test_calls_without_enough_memory_raise_and_the_next_one_works():
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(PROGRAM).format(calls=CALLS)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-    )
-    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    env = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    assert run_python(textwrap.dedent(PROGRAM).format(calls=CALLS), env=env) == ""

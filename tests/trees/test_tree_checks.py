@@ -14,6 +14,7 @@ from strategies import FAMILIES, PROPERTY, each_root, mixed_batch, pad_batch, rn
 from spacy_rootmind import decode, is_projective, is_tree, tree_score
 
 NAN, INF = np.nan, np.inf
+BIG = 2**24
 
 
 def padded(trees: list[IntArray], fill: int = -1, extra: int = 1) -> tuple[IntArray, IntArray]:
@@ -57,6 +58,24 @@ def test_tree_score_ranks_trees_like_enumeration(single_root):
     np.testing.assert_array_equal(totals, reference.enumerate_scores(scores, single_root))
 
 
+@pytest.mark.parametrize(
+    ("scores", "heads", "total"),
+    [
+        ([[NAN, NAN, NAN], [1, NAN, 2], [4, 8, NAN]], [-1, 2, 0], 6),
+        ([[NAN, NAN, NAN], [1, NAN, 2], [4, -INF, NAN]], [-1, 0, 1], -INF),
+        # No trees: a cycle, and two roots.
+        ([[0, 1, 2], [3, 4, 5], [6, 7, 8]], [-1, 2, 1], 12),
+        ([[0, 1, 2], [3, 4, 5], [6, 7, 8]], [-1, 0, 0], 9),
+        # Beyond float32.
+        ([[0] * 4, [BIG] * 4, [1] * 4, [1] * 4], [-1, 0, 1, 1], 2**24 + 2),
+        ([[NAN]], [-1], 0),
+    ],
+)
+def test_tree_score_of_one_sentence(scores, heads, total):
+    found = tree_score(np.array(scores, dtype=np.float32), np.array(heads))
+    assert (np.ndim(found), found) == (0, total)
+
+
 # is_tree
 
 
@@ -94,6 +113,32 @@ def test_is_tree_long_chain_and_long_cycle():
     assert not is_tree(np.concatenate([[-1], np.arange(2, n + 1), [1]]))
     chain[n // 2] = n
     assert not is_tree(chain)
+
+
+@pytest.mark.parametrize(
+    ("heads", "options", "expected"),
+    [
+        ([-1, 2, 0], {}, True),
+        ([-1, 0, 0], {}, False),
+        ([-1, 0, 0], {"single_root": False}, True),
+        ([0], {}, False),
+        ([0, 0, 1], {}, False),
+        ([1, 0, 1], {}, False),
+        # Heads that would wrap in a narrower type.
+        *(([-1, 0, head], {"single_root": False}, False) for head in (2**32, 2**32 + 1, 2**63 - 1)),
+        ([-1 - 2**32, 0, 1], {}, False),
+        ([-1, 0, 3, 1], {"lengths": 2}, False),
+        ([-1, 0, 1, 7], {"lengths": 2}, True),
+    ],
+)
+def test_is_tree_of_one_sentence(heads, options, expected):
+    assert is_tree(np.array(heads), **options) is expected
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint32, np.uint64])
+def test_is_tree_unsigned_heads_never_start_with_minus_one(kind):
+    heads = np.array([np.iinfo(kind).max, 0, 1], dtype=kind)
+    assert not is_tree(heads)
 
 
 # is_projective
