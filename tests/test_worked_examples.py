@@ -98,20 +98,22 @@ def test_someplace_that_is_like_30_dollars_an_entree():
     assert is_tree(right)
 
 
-@pytest.mark.parametrize("algorithm", ["gabow_tarjan", "tarjan", "chu_liu_edmonds"])
-def test_figure_2_best_tree_with_any_number_of_roots_weighs_260(algorithm):
-    """Step (b): root arcs of 90 and, into the contracted cycle, of 170."""
-    heads = decode(figure_2(), single_root=False, algorithm=algorithm, arcmax=False)
-    assert heads.tolist() == [-1, 0, 0, 4, 2]
-    assert tree_score(figure_2(), heads) == 260
-
-
-@pytest.mark.parametrize("algorithm", SINGLE_ROOT)
-def test_figure_2_best_tree_with_one_root_weighs_210(algorithm):
-    """Steps (c) and (d): the root arc into the cycle goes, and 1 → 3 opens the cycle."""
-    heads = decode(figure_2(), algorithm=algorithm)
-    assert heads.tolist() == [-1, 0, 3, 1, 2]
-    assert tree_score(figure_2(), heads) == 210
+@pytest.mark.parametrize(
+    ("algorithm", "options", "expected", "weight"),
+    [
+        # Step (b): root arcs of 90 and, into the contracted cycle, of 170.
+        *(
+            (name, {"single_root": False, "arcmax": False}, [-1, 0, 0, 4, 2], 260)
+            for name in ("gabow_tarjan", "tarjan", "chu_liu_edmonds")
+        ),
+        # Steps (c) and (d): the root arc into the cycle goes, and 1 → 3 opens the cycle.
+        *((name, {}, [-1, 0, 3, 1, 2], 210) for name in SINGLE_ROOT),
+    ],
+)
+def test_figure_2_best_trees(algorithm, options, expected, weight):
+    heads = decode(figure_2(), algorithm=algorithm, **options)
+    assert heads.tolist() == expected
+    assert tree_score(figure_2(), heads) == weight
 
 
 def test_figure_2_other_root_arc_leads_to_190():

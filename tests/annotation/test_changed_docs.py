@@ -8,16 +8,8 @@ from spacy.pipeline.functions import merge_entities, merge_noun_chunks
 from spacy.tokens import Doc, Span
 
 from spacy_rootmind.annotation import extensions
-from spacy_rootmind.annotation.details import (
-    Alternatives,
-    ArcTable,
-    Confidence,
-    ParseDetails,
-)
-from spacy_rootmind.annotation.extensions import (
-    check_details,
-    register_extensions,
-)
+from spacy_rootmind.annotation.details import Alternatives, ArcTable, Confidence, ParseDetails
+from spacy_rootmind.annotation.extensions import check_details, register_extensions
 from spacy_rootmind.annotation.records import store_records
 
 VOCAB = spacy.blank("en").vocab

@@ -18,11 +18,7 @@ from spacy.vectors import Vectors
 from thinc.api import Config
 
 from spacy_rootmind.cli.errors import CommandError
-from spacy_rootmind.cli.init_config import (
-    ConfigOptions,
-    init_config,
-    make_config,
-)
+from spacy_rootmind.cli.init_config import ConfigOptions, init_config, make_config
 from spacy_rootmind.pipeline.root_mst import RootMST
 
 # Components that the bundled treebank has annotation for.

@@ -44,6 +44,18 @@ def test_the_rest_of_a_text_is_tokenized_as_ever(nlp):
     assert [len(token) for token in doc if "x" in token.text] == [PIECE, PIECE, 20]
 
 
+def test_small_limits_bound_the_pieces(nlp):
+    _, doc = tokenized(nlp, "abcdefgh ij", 3)
+    assert [token.text for token in doc] == ["abc", "def", "gh", "ij"]
+
+
+def test_texts_beyond_spacys_limit_are_refused_as_before():
+    nlp = spacy.blank("xx")
+    nlp.max_length = 150
+    with pytest.raises(ValueError, match="E088"):
+        tokenized(nlp, "(" * 151)
+
+
 def test_given_words_and_other_tokenizers_are_left_alone(nlp):
     given = InputRecord("in", 1, text="x" * 200, words=["x" * 200], max_word_length=100)
     assert len(given.make_doc(nlp)) == 1

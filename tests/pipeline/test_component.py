@@ -27,6 +27,10 @@ SENTENCE = {
 }
 
 
+def example_of(nlp, **changed):
+    return Example.from_dict(nlp.make_doc("She saw the cat ."), {**SENTENCE, **changed})
+
+
 # --- learning ----------------------------------------------------------------------------------
 
 
@@ -54,8 +58,7 @@ def test_labels_come_from_the_data_or_label_data(quickstart_docs):
 @pytest.mark.parametrize("root_label", ["root", "sentence"])
 def test_labels_take_the_roots_own_label(root_label):
     nlp = make_nlp()
-    annotation = {**SENTENCE, "deps": ["nsubj", root_label, "det", "obj", "punct"]}
-    examples = [Example.from_dict(nlp.make_doc("She saw the cat ."), annotation)]
+    examples = [example_of(nlp, deps=["nsubj", root_label, "det", "obj", "punct"])]
     train(nlp, examples, steps=5)
     assert nlp.get_pipe("root_mst").root_label == root_label
     doc = nlp("She saw the cat .")
@@ -76,8 +79,7 @@ def test_labels_of_missing_heads_are_not_the_roots():
 def test_labels_may_be_given_as_a_list(labels):
     """The root's is that of the data, if it is not given."""
     nlp = make_nlp()
-    annotation = {**SENTENCE, "deps": ["nsubj", "root", "det", "obj", "punct"]}
-    examples = [Example.from_dict(nlp.make_doc("She saw the cat ."), annotation)]
+    examples = [example_of(nlp, deps=["nsubj", "root", "det", "obj", "punct"])]
     nlp.get_pipe("root_mst").initialize(lambda: examples, labels=labels)
     assert nlp.get_pipe("root_mst").labels == ("root", "nsubj", "obj")
     with pytest.raises(ValueError, match="none of the given labels"):
@@ -90,7 +92,7 @@ def test_labels_may_be_given_as_a_list(labels):
 )
 def test_initialize_refuses_malformed_labels(labels):
     nlp = make_nlp()
-    examples = [Example.from_dict(nlp.make_doc("She saw the cat ."), SENTENCE)]
+    examples = [example_of(nlp)]
     with pytest.raises(ValueError, match="expected labels as a list of strings"):
         nlp.get_pipe("root_mst").initialize(lambda: examples, labels=labels)
 
@@ -109,7 +111,7 @@ def test_add_label_before_initialization():
     pipe = nlp.get_pipe("root_mst")
     assert pipe.add_label("rare") == 1
     assert pipe.add_label("rare") == 0
-    examples = [Example.from_dict(nlp.make_doc("She saw the cat ."), SENTENCE)]
+    examples = [example_of(nlp)]
     nlp.initialize(lambda: examples)
     assert "rare" in pipe.labels
     with pytest.raises(ValueError, match="non-empty string"):
@@ -187,28 +189,16 @@ def test_initialize_without_heads_or_tokens_says_so():
 def test_update_takes_partial_and_misaligned_annotation():
     nlp = make_nlp()
     odd = [
-        {**SENTENCE, "heads": [1, None, 3, None, None], "deps": ["nsubj", None, "det", None, None]},
-        {
-            **SENTENCE,
-            "words": ["She", "saw", "the", "cat."],
-            "heads": [1, 1, 3, 1],
-            "deps": ["nsubj", "ROOT", "det", "obj"],
-        },
-        {
-            **SENTENCE,
-            "words": ["She", "sa", "w", "the", "cat", "."],
-            "heads": [1, 1, 1, 4, 1, 1],
-            "deps": ["nsubj", "ROOT", "goeswith", "det", "obj", "punct"],
-        },
-        {
-            **SENTENCE,
-            "sent_starts": [1, 0, 1, 0, 0],
-            "heads": [1, 1, 3, 3, 3],
-            "deps": ["nsubj", "ROOT", "det", "ROOT", "punct"],
-        },
+        ("She saw the cat .", [1, None, 3, None, None], ["nsubj", None, "det", None, None]),
+        ("She saw the cat.", [1, 1, 3, 1], ["nsubj", "ROOT", "det", "obj"]),
+        (
+            *("She sa w the cat .", [1, 1, 1, 4, 1, 1]),
+            ["nsubj", "ROOT", "goeswith", "det", "obj", "punct"],
+        ),
     ]
-    docs = [nlp.make_doc("She saw the cat .") for _ in range(5)]
-    examples = list(map(Example.from_dict, docs, [SENTENCE, *odd]))
+    examples = [example_of(nlp, words=a.split(), heads=b, deps=c) for a, b, c in odd]
+    two = {"sent_starts": [1, 0, 1, 0, 0], "heads": [1, 1, 3, 3, 3]}
+    examples += [example_of(nlp), example_of(nlp, deps=["x", "ROOT", "det", "ROOT", "x"], **two)]
     train(nlp, examples, steps=4, size=2)
     assert_parsed(nlp("She saw the cat ."))
 
@@ -228,7 +218,7 @@ def test_rehearsal_says_once_that_it_changes_nothing(quickstart_docs, caplog):
 @pytest.mark.parametrize("text", ["", " \n "])
 def test_update_skips_examples_without_words(text):
     nlp = make_nlp()
-    examples = [Example.from_dict(nlp.make_doc("She saw the cat ."), SENTENCE)]
+    examples = [example_of(nlp)]
     nlp.initialize(lambda: examples)
     empty = Example(nlp.make_doc(text), nlp.make_doc(text))
     assert nlp.update([empty])["root_mst"] == 0.0
@@ -238,7 +228,7 @@ def test_update_skips_examples_without_words(text):
 def test_uninitialized_component_says_so():
     nlp = make_nlp()
     pipe = nlp.get_pipe("root_mst")
-    example = Example.from_dict(nlp.make_doc("She saw the cat ."), SENTENCE)
+    example = example_of(nlp)
     for use, given in (
         (pipe.predict, example.predicted),
         (pipe.update, example),
@@ -363,7 +353,7 @@ def test_update_without_an_optimizer_takes_no_step(quickstart_docs):
 def test_add_pipe_with_the_default_model_trains():
     nlp = spacy.blank("xx")
     nlp.add_pipe("root_mst")
-    examples = [Example.from_dict(nlp.make_doc("She saw the cat ."), SENTENCE)] * 2
+    examples = [example_of(nlp)] * 2
     nlp.initialize(lambda: examples)
     for _ in range(2):
         nlp.update(examples)

@@ -157,9 +157,10 @@ def test_all_components_keep_numpy_where_listeners_are_replaced(quickstart_docs,
     assert libraries_after_replacing(other, "tagger", "root_mst") == [{False}] * 2
 
 
-def test_pipeline_of_init_config_uses_numpy():
-    components = "tagger,morphologizer,trainable_lemmatizer,root_mst"
-    nlp = load_model_from_config(make_config(ConfigOptions(pipeline=components, ud=True)))
+@pytest.mark.parametrize("more", ["", "trainable_lemmatizer,"])
+def test_pipelines_of_init_config_use_numpy(more):
+    options = ConfigOptions(pipeline=f"tagger,morphologizer,{more}root_mst", ud=True)
+    nlp = load_model_from_config(make_config(options), auto_fill=bool(more))
     # These have no network.
     assert set(libraries(nlp)) == set(nlp.pipe_names) - {"attribute_ruler", "ud_tag_repair"}
     assert all(found == {False} for found in libraries(nlp).values())
@@ -180,11 +181,3 @@ def test_the_parser_keeps_numpy_where_listeners_are_replaced(quickstart_docs, tm
     assert libraries(other) == {"root_mst": {False}}
     loaded.update(examples[:2])
     assert libraries(loaded)["root_mst"] == {False}
-
-
-def test_pipelines_of_init_config_use_numpy():
-    options = ConfigOptions(pipeline="tagger,morphologizer,root_mst", ud=True)
-    nlp = load_model_from_config(make_config(options), auto_fill=False)
-    # These have no network.
-    assert set(libraries(nlp)) == set(nlp.pipe_names) - {"attribute_ruler", "ud_tag_repair"}
-    assert all(found == {False} for found in libraries(nlp).values())

@@ -3,6 +3,7 @@
 import gc
 import pickle
 import threading
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -254,8 +255,7 @@ def test_parser_that_is_trained_over_another_tok2vec_is_right(
 
 
 def test_a_parser_that_reads_static_vectors_of_the_vocab_says_which_it_needs(quickstart_docs):
-    source = spacy.blank("xx")
-    source.vocab.vectors = static_vectors(quickstart_docs, source.vocab.strings, "default")
+    source = with_static_vectors(quickstart_docs)
     source.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "tok2vec": TOK2VEC}})
     train(source, gold_examples(quickstart_docs[:40], source), steps=3)
     nlp = spacy.blank("xx")
@@ -285,14 +285,17 @@ def other_folder(other, tmp_path):
     return tmp_path / "other"
 
 
-def test_config_with_replaced_listeners_gives_the_heads_of_home(
-    folder, other_folder, expected, tmp_path
+@pytest.mark.parametrize("is_replaced", [True, False])
+def test_config_gives_the_heads_of_home_with_replaced_listeners_alone(
+    is_replaced, folder, other_folder, expected, tmp_path
 ):
-    config = config_with(folder, other_folder, replace_listeners=PATHS)
-    nlp = load_model_from_config(config, auto_fill=True)
-    assert parses(nlp) == expected
+    replaced = {"replace_listeners": PATHS} if is_replaced else {}
+    nlp = load_model_from_config(config_with(folder, other_folder, **replaced), auto_fill=True)
+    with nullcontext() if is_replaced else refusing():
+        assert parses(nlp) == expected
     nlp.to_disk(tmp_path / "assembled")
-    assert parses(spacy.load(tmp_path / "assembled")) == expected
+    with nullcontext() if is_replaced else refusing():
+        assert parses(spacy.load(tmp_path / "assembled")) == expected
 
 
 # --- the table of static vectors ---------------------------------------------------------------
@@ -328,9 +331,14 @@ def test_pickled_tables_are_exact(largest, folder):
     np.testing.assert_array_equal(table.data, home.vocab.vectors.data)
 
 
-def test_static_vectors_are_kept_where_the_parser_was_added_to_a_fast_pipeline(quickstart_docs):
+def with_static_vectors(docs):
     nlp = spacy.blank("xx")
-    nlp.vocab.vectors = static_vectors(quickstart_docs, nlp.vocab.strings, "default")
+    nlp.vocab.vectors = static_vectors(docs, nlp.vocab.strings, "default")
+    return nlp
+
+
+def test_static_vectors_are_kept_where_the_parser_was_added_to_a_fast_pipeline(quickstart_docs):
+    nlp = with_static_vectors(quickstart_docs)
     nlp.add_pipe("tok2vec", config={"model": TOK2VEC})
     make_fast_cpu()(nlp)
     nlp.add_pipe("root_mst", config={"model": LISTENING})
@@ -417,8 +425,7 @@ def test_a_parser_is_replaced(is_loaded, is_disabled, folder, with_parser, expec
 
 @pytest.mark.parametrize("width", [6, 0])
 def test_a_replaced_parser_keeps_the_static_vectors_of_its_vocab(width, quickstart_docs, tmp_path):
-    source = spacy.blank("xx")
-    source.vocab.vectors = static_vectors(quickstart_docs, source.vocab.strings, "default")
+    source = with_static_vectors(quickstart_docs)
     features = tok2vec_of(multi_hash("NORM", width=8, include_static_vectors=True))
     model = {**SMALL_MODEL, "tok2vec": TOK2VEC, "features": features}
     source.add_pipe("root_mst", config={"model": model})
@@ -490,8 +497,7 @@ def test_what_cannot_be_replaced_stays(case, expected, folder, with_parser, web_
 
 @pytest.mark.parametrize("is_first", [True, False])
 def test_static_vectors_are_kept_whichever_component_was_added_first(is_first, quickstart_docs):
-    nlp = spacy.blank("xx")
-    nlp.vocab.vectors = static_vectors(quickstart_docs, nlp.vocab.strings, "default")
+    nlp = with_static_vectors(quickstart_docs)
     nlp.add_pipe("root_mst", config={"model": LISTENING})
     nlp.add_pipe("tok2vec", config={"model": TOK2VEC}, first=True)
     if is_first:
@@ -558,15 +564,6 @@ def test_components_of_others_keep_their_results(folder, other, expected):
     nlp.add_pipe("tagger", source=other)
     assert [token.tag_ for token in nlp(TEXTS[0])] == [token.tag_ for token in doc]
     assert parses(nlp) == expected
-
-
-def test_config_without_them_is_an_error(folder, other_folder, tmp_path):
-    nlp = load_model_from_config(config_with(folder, other_folder), auto_fill=True)
-    with refusing():
-        nlp(TEXTS[0])
-    nlp.to_disk(tmp_path / "assembled")
-    with refusing():
-        spacy.load(tmp_path / "assembled")
 
 
 def test_a_table_of_its_own_can_be_trained(folder, quickstart_docs):

@@ -19,11 +19,7 @@ from spacy import displacy
 from spacy.tokens import Doc
 
 from spacy_rootmind import render
-from spacy_rootmind.annotation.details import (
-    Alternatives,
-    Confidence,
-    ParseDetails,
-)
+from spacy_rootmind.annotation.details import Alternatives, Confidence, ParseDetails
 from spacy_rootmind.annotation.records import store_records
 from spacy_rootmind.pipeline.alternatives import kbest
 

@@ -158,18 +158,6 @@ def test_decode_every_algorithm_matches_oracles(family, options):
     check_solved(family, sizes, options)
 
 
-@pytest.mark.one_each("family")
-@each_family
-@each_root
-def test_decode_algorithms_agree_at_40(family, single_root):
-    scores = FAMILIES[family](rng_for("agree", family, single_root), 40, np.float64)
-    assert reference.has_tree(scores, single_root)
-    best = decode(judged(family, scores, {"single_root": single_root}), single_root=single_root)
-    for options in OPTIONS:
-        if options["single_root"] == single_root:
-            check(family, scores, decode(scores, **options), best, options)
-
-
 def plant(rng: np.random.Generator, n: int, dtype: type, options: dict):
     """Return scores with one best tree of the wanted kind, and that tree."""
     if "projective" not in options:

@@ -37,15 +37,7 @@ from probability_cases import (
 from reference import FloatArray, IntArray
 from reference_probabilities import Distribution
 from reference_sampling import tree_law
-from strategies import (
-    DTYPES,
-    FAMILIES,
-    each_dtype,
-    each_kind,
-    each_root,
-    finish,
-    rng_for,
-)
+from strategies import DTYPES, FAMILIES, each_dtype, each_kind, each_root, finish, rng_for
 
 from spacy_rootmind import (
     NoTreeError,

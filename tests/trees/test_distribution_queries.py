@@ -11,21 +11,11 @@ import numpy as np
 import pytest
 import reference_probabilities as oracle
 from checks import result_of
-from probability_cases import (
-    finish,
-    scaled,
-    spread,
-    tame_batch,
-    without_tree,
-)
+from probability_cases import finish, scaled, spread, tame_batch, without_tree
 from reference import FloatArray
 from strategies import each_root, pad_batch, rng_for
 
-from spacy_rootmind import (
-    NoTreeError,
-    TreeDistribution,
-    decode_kbest,
-)
+from spacy_rootmind import NoTreeError, TreeDistribution, decode_kbest
 from spacy_rootmind.kernel import query_batch
 
 INF = np.inf

@@ -12,21 +12,11 @@ import numpy as np
 import pytest
 import reference
 import reference_probabilities as oracle
-from probability_cases import (
-    assert_marginals,
-    assert_near,
-    log_partition_tolerance,
-    scaled,
-)
+from probability_cases import assert_marginals, assert_near, log_partition_tolerance, scaled
 from reference import FloatArray
 from strategies import each_dtype, each_root, rng_for
 
-from spacy_rootmind import (
-    NoTreeError,
-    arc_marginals,
-    log_partition,
-    tree_log_prob,
-)
+from spacy_rootmind import NoTreeError, arc_marginals, log_partition, tree_log_prob
 
 INF = np.inf
 

@@ -117,21 +117,20 @@ def test_only_arcs_between_words_are_labelled_each_once(fill):
 
 
 @pytest.mark.parametrize(
-    ("family", "spread", "most"), [("trained_like", 0.2, 1.1), ("gaussian", 0.3, 6.0)]
+    ("family", "lengths", "spread", "most"),
+    [
+        ("trained_like", [30] * 20, 0.2, 1.1),
+        ("gaussian", [30] * 20, 0.3, 6.0),
+        # Where labels decide everything, there are few rounds.
+        ("zeros", [200], 1.0, np.inf),
+    ],
 )
-def test_few_arcs_are_labelled_where_trees_are_clear(family, spread, most):
+def test_few_arcs_are_labelled_where_trees_are_clear(family, lengths, spread, most):
     rng = rng_for("labelled", "clear", family)
-    weights, lengths = batch_of(rng, family, [30] * 20)
+    weights, lengths = batch_of(rng, family, lengths)
     labels = Labels(rng, [weights.shape], spread)
     decode_labelled([weights], [lengths], labels)
     assert labels.asked[0].sum() < most * lengths.sum()
-
-
-def test_few_rounds_where_labels_decide_everything():
-    rng = rng_for("labelled", "flat")
-    weights, lengths = batch_of(rng, "zeros", [200])
-    labels = Labels(rng, [weights.shape], 1.0)
-    decode_labelled([weights], [lengths], labels)
     assert labels.rounds < 12
 
 

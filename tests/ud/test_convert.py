@@ -4,12 +4,7 @@ import convert
 import pytest
 import spacy
 import srsly
-from convert import (
-    choose_language,
-    convert_split,
-    hold_out,
-    read_treebank,
-)
+from convert import choose_language, convert_split, hold_out, read_treebank
 from spacy.language import Language
 from spacy.tokens import DocBin
 from spacy.training.converters import conllu_to_docs
