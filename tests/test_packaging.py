@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from importlib.metadata import requires, version
 from pathlib import Path
 
@@ -14,6 +15,11 @@ from packaging.utils import canonicalize_name
 from processes import run_python
 
 import spacy_rootmind
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 
 def test_one_version():
@@ -78,6 +84,16 @@ def test_only_the_public_pxd_are_installed():
     # The build finds the others.
     manifest = (ROOT / "MANIFEST.in").read_text(encoding="utf8")
     assert re.search(r"^recursive-include spacy_rootmind .*\*\.pxd", manifest, flags=re.MULTILINE)
+
+
+def test_wheels_are_tested_with_what_the_sdist_has():
+    """`release.yml` builds from the sdist, and cibuildwheel refuses sources that are not there."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        sources = tomllib.load(file)["tool"]["cibuildwheel"]["test-sources"]
+    manifest = (ROOT / "MANIFEST.in").read_text(encoding="utf8")
+    included = set(re.findall(r"^graft (\S+)$", manifest, flags=re.MULTILINE))
+    included |= set(re.search(r"^include (.*)$", manifest, flags=re.MULTILINE)[1].split())
+    assert set(sources) <= included | {"pyproject.toml"}
 
 
 def public_pxd():

@@ -198,6 +198,24 @@ def test_student_is_the_shipped_pipeline_with_a_teacher_and_vectors():
     assert student["corpora"]["train"]["gold"] == shipped["corpora"]["train"]
 
 
+def test_pages_have_the_projects_commands_and_variables():
+    project = srsly.read_yaml(PROJECT / "project.yml")
+    commands = {command["name"] for command in project["commands"]} | {*project["workflows"]}
+    readme, *others = (
+        path.read_text(encoding="utf8")
+        for path in (PROJECT / "README.md", *sorted((PROJECT / "package").glob("*.md")))
+    )
+    text = "\n".join([readme, *others])
+    loops = " ".join(re.findall(r"for command in (.*?); do", text)).split()
+    run = {name for name in re.findall(r"project run (\S+)", text) if name != "$command"}
+    assert {"student-further", "average", "further"} <= run | {*loops} <= commands
+    assert {"student", "trained", "text"} <= {*re.findall(r"--vars\.(\w+)", text)}
+    assert {*re.findall(r"--vars\.(\w+)", text)} <= {*project["vars"]}
+    _, _, table = readme.partition("| variable | default | meaning |")
+    rows = re.findall(r"(?m)^\| (`[^|]*`) \|", table)
+    assert {*re.findall(r"`(\w+)`", " ".join(rows))} == {*project["vars"]}
+
+
 @pytest.mark.workflow
 def test_project_makes_a_package(quickstart_docs, tmp_path):
     """From a treebank to a package and a page, without a teacher."""

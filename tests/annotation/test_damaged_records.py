@@ -347,6 +347,15 @@ def test_training_on_malformed_distributions_is_refused(parser, parsed, change, 
     assert pipe.model.to_bytes() == before
 
 
+def test_training_on_gold_trees_ignores_no_other_part(parser, parsed):
+    """A record is read as a whole: one whose arcs are damaged is not trained on either."""
+    record = {**first_record(parsed), "arcs": None}
+    pipe = parser.get_pipe("root_mst")
+    example = Example(new_doc(parser.vocab), with_record(parsed, record))
+    with pytest.raises(ValueError, match=r"^\[root_mst\] .*The teacher.*in arcs"):
+        pipe.update([example], losses={})
+
+
 def test_earlier_teachers_that_cannot_be_read_are_dropped_with_a_warning(
     parser, parsed, caplog, monkeypatch
 ):

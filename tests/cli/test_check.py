@@ -1,6 +1,7 @@
 """`python -m spacy_rootmind check` reports all problems, and nothing else."""
 
 import json
+import random
 import zlib
 from collections import Counter
 
@@ -193,6 +194,24 @@ def test_heads_outside_of_a_doc_are_errors(tmp_path, vocab):
     findings = check_file(tmp_path / "far.spacy")
     assert problems(findings) == {"unreadable": 1, "no_heads": 1}
     assert "head out of range" in findings.problems["unreadable"][0]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_damaged_docs_are_reported_and_nothing_crashes(seed, tmp_path, quickstart_docs):
+    rng = random.Random(seed)
+    path = save(tmp_path / "train.spacy", quickstart_docs[:5])
+    data = bytearray(path.read_bytes())
+    # Every other time below the compression, where more comes through.
+    if seed % 2:
+        data = bytearray(zlib.decompress(data))
+    for _ in range(rng.choice([1, 3, 30])):
+        place = rng.randrange(len(data))
+        data[place] = rng.randrange(256)
+    if seed % 5 == 0:
+        del data[rng.randrange(len(data)) :]
+    path.write_bytes(zlib.compress(data) if seed % 2 else data)
+    findings = check_file(path)
+    assert findings.problems or findings.n_docs == 5
 
 
 NO_DOCS = zlib.compress(srsly.msgpack_dumps({"attrs": [65]}))

@@ -8,7 +8,7 @@ import pytest
 import spacy
 import srsly
 from commandline import parse_options
-from spacy.tokens import DocBin
+from spacy.tokens import Doc, DocBin
 
 from spacy_rootmind.annotation.records import read_record
 from spacy_rootmind.cli import check
@@ -172,3 +172,12 @@ def test_distributions_need_docs(pipeline, tmp_path):
     with pytest.raises(SettingsError, match="Cannot use --distributions"):
         run(pipeline, [tmp_path / "in.txt"], tmp_path / "out.spacy", distributions=1.5)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt"]
+
+
+def test_docs_without_words(pipeline, tmp_path, nlp):
+    empty = [Doc(nlp.vocab), Doc(nlp.vocab, words=[" ", "\n"]), nlp.make_doc("One cat.")]
+    path = save(empty, tmp_path / "in.spacy")
+    assert run(pipeline, [path], tmp_path / "out", to_format="spacy", distributions=0.1) == 0
+    found = load(tmp_path / "out", nlp)
+    assert [len(doc) for doc in found] == [0, 2, 3]
+    assert distributions(found[2])[0]

@@ -5,8 +5,9 @@ import pickle
 
 import pytest
 import spacy
-from parsers import make_nlp
+from parsers import assign, make_nlp
 from spacy.util import get_lang_class, registry
+from thinc.api import Config
 
 from spacy_rootmind import configure
 from spacy_rootmind.annotation.noun_chunks import ud_noun_chunks
@@ -144,6 +145,31 @@ def test_two_parsers_in_a_pipeline_have_their_own_settings(nlp, tmp_path):
     assert settings_of(again, "other") == {**default_settings(), "projective": True}
 
 
+def test_renamed_and_disabled_components_know_their_config(nlp, tmp_path):
+    nlp.rename_pipe("root_mst", "trees")
+    nlp.disable_pipe("trees")
+    configure(nlp, "trees", confidence=True)
+    assert block(nlp, "trees")["confidence"] is True
+    again = via_disk(nlp, tmp_path / "model")
+    assert parser_of(again, "trees").settings.confidence is True
+
+
+def test_variables_in_the_config_are_replaced(nlp, tmp_path):
+    nlp.to_disk(tmp_path / "first")
+    path = tmp_path / "first" / "config.cfg"
+    config = Config().from_disk(path, interpolate=False)
+    config["vars"] = {"heat": 2.0}
+    config["components"]["root_mst"]["temperature"] = "${vars.heat}"
+    config["components"]["root_mst"]["learn_rate_factor"] = "${vars.heat}"
+    config.to_disk(path)
+    again = spacy.load(tmp_path / "first")
+    assert parser_of(again).temperature == 2.0
+    configure(again, temperature=3.0)
+    last = via_disk(again, tmp_path / "second")
+    assert parser_of(last).temperature == 3.0
+    assert block(last)["learn_rate_factor"] == "${vars.heat}"
+
+
 # --- components in other pipelines -------------------------------------------------------------
 
 
@@ -180,6 +206,15 @@ def test_settings_changed_after_a_move_are_in_the_config_and_come_back(move, nlp
     assert settings_of(copy_of(moved)) == EXPECTED
 
 
+def test_a_component_without_a_pipeline_can_be_changed(parsing):
+    parser = spacy.blank("xx").create_pipe("root_mst")
+    assign(parser, temperature=3.0)
+    assert parser.temperature == 3.0
+    _, parser = parsing.remove_pipe("root_mst")
+    assign(parser, confidence=True)
+    assert 0 < parser(parsing.make_doc("It rained."))[0]._.head_prob <= 1
+
+
 # --- functions ---------------------------------------------------------------------------------
 
 
@@ -201,6 +236,15 @@ def test_functions_of_the_package_know_their_block(name, function):
     parser = parser_of(make_nlp(**{name: function.config}))
     assert parser.settings.as_config()[name] == function.config
     assert pickle.loads(pickle.dumps(made)).config == made.config
+
+
+def test_a_changed_block_of_the_config_changes_no_settings(nlp):
+    configure(nlp, alternatives=kbest(3))
+    parser = parser_of(nlp)
+    block(nlp)["alternatives"]["k"] = 7
+    parser.settings.as_config()["alternatives"]["k"] = 8
+    assert parser.settings.as_config()["alternatives"]["k"] == 3
+    assert parser.saved_settings["alternatives"]["k"] == 3
 
 
 def first_is_root(doc):

@@ -438,6 +438,10 @@ def test_columns(doc, options, arcs):
     assert tree.words == [words[-1] for words in expected]
     drawn = {(arc.head, arc.dep) for arc in tree.arcs()}
     assert drawn == {tuple(words) for words in expected if len(words) == 2}
+    if arcs.startswith("cat>The"):
+        # Alternatives that are not shown have no part in it.
+        _, [tree] = read(render(doc(), options=options, max_alternatives=0))[0]
+        assert tree.words == ["The big cat", "saw", "a dog"]
 
 
 @pytest.mark.parametrize("path", [None, "out.html", "out.svg"])
