@@ -105,16 +105,9 @@ def test_choose_starts_is_best_of_all_segmentations(kind, max_words):
         assert set(liked.tolist()) <= set(starts.tolist())
         too_long = sum(n_words(doc, a, b) > max_words for a, b in itertools.pairwise(liked))
         assert n_split == too_long
-
-
-@pytest.mark.parametrize("gain", [-1.0, 0.0])
-@pytest.mark.parametrize("max_words", [1, 2, 3, 7])
-def test_choose_starts_makes_no_more_cuts_than_it_must(gain, max_words):
-    for n in range(1, 25):
-        doc = Doc(VOCAB, words=["a"] * n)
-        starts, n_split = choose_starts(doc, np.full(n, gain), max_words)
-        assert len(starts) - 1 == math.ceil(n / max_words)
-        assert n_split == (n > max_words)
+        # Where no place is better than another, there are no more cuts than there must be.
+        if kind in ("equal", "zeros"):
+            assert len(starts) - 1 == max(math.ceil(n_words(doc, 0, n) / max_words), 1)
 
 
 def test_choose_starts_matches_a_quadratic_table_on_long_docs():

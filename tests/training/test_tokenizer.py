@@ -297,7 +297,7 @@ ORDER, NO_TOKENS = r"expected tokens in order.*received \(", "expected texts wit
         (blank, "abc", [(0, 4)], ORDER),
         (blank, "abc", [(2, 2)], ORDER),
         (blank, "", [], NO_TOKENS),
-        # What is no tokenizer of rules, and what spaCy cannot save.
+        # A function, and a tokenizer that spaCy cannot save.
         (lambda lang: words, "a", [(0, 1)], "rule-based Tokenizer, received function"),
         (
             lambda lang: Tokenizer(blank(lang).vocab, token_match=lambda text: None),

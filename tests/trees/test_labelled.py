@@ -121,7 +121,7 @@ def test_only_arcs_between_words_are_labelled_each_once(fill):
     [
         ("trained_like", [30] * 20, 0.2, 1.1),
         ("gaussian", [30] * 20, 0.3, 6.0),
-        # Where labels decide everything, there are few rounds.
+        # Labels decide everything here, in few rounds.
         ("zeros", [200], 1.0, np.inf),
     ],
 )
