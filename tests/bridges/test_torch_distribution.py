@@ -216,11 +216,9 @@ def test_messages_say_what_is_expected_and_received():
 # --- the same names as over arrays ---------------------------------------------------------------
 
 
-ARRAYS_ALONE = {"inference", "sentences"} | {
-    "projective",
+ARRAYS_ALONE = {"inference", "sentences", "cross_entropy", "single_root_log_prob"} | {
     # Here by torch.autograd.
     *("covariance", "expectation", "expectation_gradient", "second_moment", "entropy_gradient"),
-    *("cross_entropy", "single_root_log_prob"),
 }
 
 
