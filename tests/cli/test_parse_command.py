@@ -484,18 +484,8 @@ def test_streams_that_are_closed(arguments, closed, returncode, message, pipelin
 
 def test_labelled_alternatives_begin_with_the_parse(pipeline, tmp_path, run):
     # With clear heads, the ten best labelled trees share some of their trees.
-    more = [
-        "-a",
-        "kbest",
-        "-k",
-        "10",
-        "--labelled",
-        "--to",
-        "conllu",
-        "--set",
-        "components.root_mst.temperature=0.1",
-    ]
-    result = run("parse", pipeline, "--text", "The cat that slept saw a dog.", *more)
+    more = "-a kbest -k 10 --labelled --to conllu --set components.root_mst.temperature=0.1"
+    result = run("parse", pipeline, "--text", "The cat that slept saw a dog.", *more.split())
     [sentence] = sentences_in(result.stdout)
     found = [sentence.comment(f"parse_{i}").split(" ", 1) for i in range(1, 11)]
     probs, trees = zip(*found, strict=True)

@@ -104,18 +104,7 @@ def test_invalid_lines_raise(lines, wrong, reason):
 
 
 def test_multiword_tokens_and_empty_nodes_go_anywhere_they_may():
-    lines = [
-        row("0.1"),
-        row("0.2"),
-        row("1-1"),
-        row("1"),
-        row("1.1"),
-        row("2-3"),
-        row("2"),
-        row("2.1"),
-        row("3"),
-        row("3.1"),
-    ]
+    lines = map(row, ["0.1", "0.2", "1-1", "1", "1.1", "2-3", "2", "2.1", "3", "3.1"])
     assert [word[0] for word in build(*lines).words] == ["1", "2", "3"]
 
 

@@ -197,8 +197,9 @@ def test_update_takes_partial_and_misaligned_annotation():
         ),
     ]
     examples = [example_of(nlp, words=a.split(), heads=b, deps=c) for a, b, c in odd]
-    two = {"sent_starts": [1, 0, 1, 0, 0], "heads": [1, 1, 3, 3, 3]}
-    examples += [example_of(nlp), example_of(nlp, deps=["x", "ROOT", "det", "ROOT", "x"], **two)]
+    deps = ["nsubj", "ROOT", "det", "ROOT", "punct"]
+    two = {"sent_starts": [1, 0, 1, 0, 0], "heads": [1, 1, 3, 3, 3], "deps": deps}
+    examples += [example_of(nlp), example_of(nlp, **two)]
     train(nlp, examples, steps=4, size=2)
     assert_parsed(nlp("She saw the cat ."))
 

@@ -105,7 +105,7 @@ def test_choose_starts_is_best_of_all_segmentations(kind, max_words):
         assert set(liked.tolist()) <= set(starts.tolist())
         too_long = sum(n_words(doc, a, b) > max_words for a, b in itertools.pairwise(liked))
         assert n_split == too_long
-        # Where no place is better than another, there are no more cuts than there must be.
+        # There are no more cuts than necessary if all places are alike.
         if kind in ("equal", "zeros"):
             assert len(starts) - 1 == max(math.ceil(n_words(doc, 0, n) / max_words), 1)
 

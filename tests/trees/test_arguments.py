@@ -5,7 +5,7 @@ from inspect import Parameter, signature
 
 import numpy as np
 import pytest
-from strategies import DTYPES, rng_for
+from strategies import DTYPES, SINGLE_ROOT, UNCONSTRAINED, rng_for
 
 import spacy_rootmind
 from spacy_rootmind import (
@@ -261,6 +261,9 @@ def test_methods_are_those_of_the_kernel_and_of_the_documentation():
     assert {*METHODS} | inner == {*sample_batch.METHODS}
     for method in METHODS:
         assert f'- "{method}": ' in sample_trees.__doc__
+    # Other tests know all algorithms, and this file all kinds of functions.
+    assert {*ALGORITHMS} == {*SINGLE_ROOT, *UNCONSTRAINED}
+    assert {"decode", "is_tree", "tree_score", "tree_crf", "TreeDistribution"} <= {*PARAMETERS}
 
 
 @pytest.mark.parametrize("wrong", ["1", None, np.array([1.0]), 1j])

@@ -176,11 +176,13 @@ def test_wide_numbers_leave_no_trace_in_the_next_sentences():
             np.testing.assert_array_equal(found[own], alone)
 
 
-def test_second_order_results_of_nothing():
+def test_results_of_nothing():
     trees = TreeDistribution(np.zeros((0, 4, 4)))
     assert trees.covariance(np.zeros((0, 4, 4))).shape == (0,)
     assert trees.covariance(np.zeros((0, 3, 4, 4))).shape == (0, 3, 3)
     assert trees.entropy_gradient().shape == (0, 4, 4)
+    assert trees.log_prob(np.zeros((0, 3, 4), dtype=int)).shape == (0, 3)
+    assert repr(trees) == "TreeDistribution(0 sentences of up to 3 words, single_root=True)"
     empty = TreeDistribution(np.full((1, 1), np.nan))
     assert empty.covariance(np.full((1, 1), np.nan)) == 0
     assert empty.second_moment(np.zeros((2, 1, 1))).tolist() == [[0, 0], [0, 0]]
