@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from spacy_rootmind.annotation.extensions import Arc, Parse, check_details, register_extensions
     from spacy_rootmind.annotation.writing import restore_edges
     from spacy_rootmind.guidelines.constraints import Constraints
+    from spacy_rootmind.matching.matcher import TreeMatcher
     from spacy_rootmind.pipeline.other_pipelines import replace_parser
     from spacy_rootmind.pipeline.root_mst import RootMST
     from spacy_rootmind.pipeline.settings import configure
@@ -39,6 +40,7 @@ __all__ = [
     "Parse",
     "RootMST",
     "TreeDistribution",
+    "TreeMatcher",
     "__version__",
     "arc_marginals",
     "check_details",
@@ -69,6 +71,7 @@ _LAZY = {
     "Constraints": "spacy_rootmind.guidelines.constraints",
     "Parse": "spacy_rootmind.annotation.extensions",
     "RootMST": "spacy_rootmind.pipeline.root_mst",
+    "TreeMatcher": "spacy_rootmind.matching.matcher",
     "check_details": "spacy_rootmind.annotation.extensions",
     "configure": "spacy_rootmind.pipeline.settings",
     "decode_constrained": "spacy_rootmind.trees.constrained_arrays",

@@ -1,10 +1,10 @@
 """Parse details of a sentence: what the parser was asked to find besides its tree.
 
 They are its confidence, probabilities of sentence starts, probable arcs, alternatives, and the
-distribution over its trees. The parser makes them over the words of a sentence, numbered from 1
-with ROOT as 0. `over_tokens` converts them to the sentence's tokens, numbered from 0 and whitespace
-included, with the root as its own head. Only these are stored in a Doc, by `annotation.records`;
-what each field has to look like there is part of its type.
+distribution over its trees, whole or as students learn it. The parser makes them over the words of
+a sentence, numbered from 1 with ROOT as 0. `over_tokens` converts them to the sentence's tokens,
+numbered from 0 and whitespace included, with the root as its own head. Only these are stored in a
+Doc, by `annotation.records`; what each field has to look like there is part of its type.
 """
 
 from collections.abc import Sequence
@@ -77,6 +77,31 @@ class ArcTable:
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "ArcTable":
         """Convert to tokens; `words` are the places of the words among them."""
         return replace(self, **_arcs_over_tokens(self, words))
+
+
+@dataclass(frozen=True, eq=False)
+class StoredTrees(ArcTable):
+    """The distribution over all trees of a sentence, with its probable labelled arcs.
+
+    `annotation.sentence_trees` computes with it.
+    """
+
+    # Arc scores over their temperature, [dependent, head], with those of root arcs on the diagonal.
+    # The highest of each row is 0; -inf where an arc is impossible.
+    log_weights: Annotated[NDArray[np.float32], schema.floats("tokens", "tokens", high=0.0)]
+    projective: Annotated[bool, schema.flag]
+
+    def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "StoredTrees":
+        """Convert to tokens; whitespace has one head, and no label."""
+        log_weights = self.log_weights
+        if len(words) < n_tokens:
+            heads = np.full(n_tokens, MISSING, dtype=np.int32)
+            heads[words] = words
+            attach_spaces(heads, 0)
+            only_heads = heads[:, None] == np.arange(n_tokens)
+            log_weights = np.where(only_heads, np.float32(0), np.float32(-np.inf))
+            log_weights[np.ix_(words, words)] = self.log_weights
+        return replace(self, log_weights=log_weights, **_arcs_over_tokens(self, words))
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +195,7 @@ class ParseDetails:
     confidence: Confidence | None = None
     arcs: ArcTable | None = None
     alternatives: Alternatives | None = None
+    trees: StoredTrees | None = None
     # One of each teacher that has parsed the Doc.
     distributions: tuple[StoredDistribution, ...] = ()
     # NOT_PROVEN or BROKEN.
@@ -181,7 +207,7 @@ class ParseDetails:
 
     def over_tokens(self, words: NDArray[np.int64], tree: NDArray[np.int32]) -> "ParseDetails":
         """Convert to tokens with this tree; `words` are the places of the words among them."""
-        names = ("confidence", "arcs", "alternatives")
+        names = ("confidence", "arcs", "alternatives", "trees")
         parts = {name: getattr(self, name) for name in names}
         return replace(
             self,
@@ -193,7 +219,7 @@ class ParseDetails:
     @property
     def is_empty(self) -> bool:
         """Whether nothing was found."""
-        parts = self.confidence, self.arcs, self.alternatives, self.guideline_status
+        parts = self.confidence, self.arcs, self.alternatives, self.trees, self.guideline_status
         return not self.distributions and all(part is None for part in parts)
 
 

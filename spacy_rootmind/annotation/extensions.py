@@ -8,6 +8,7 @@
 - `span._.guideline_status`: that a sentence's tree is perhaps not the best that keeps guidelines,
 - `span._.parses`: alternative parses, each a `Parse`,
 - `span._.arcs`, `token._.arcs`: probable arcs of a sentence, or to a token, each an `Arc`,
+- `span._.trees`: the distribution over all trees of a sentence, as `SentenceTrees`,
 - `token._.words`: the words of a multiword token, which are no parse details.
 
 The details of a sentence hold while its tokens and boundaries are those that were parsed, and a
@@ -36,6 +37,7 @@ from spacy_rootmind.annotation.records import (
     read_record,
     read_token_record,
 )
+from spacy_rootmind.annotation.sentence_trees import SentenceTrees
 from spacy_rootmind.annotation.warn_once import WarnOnce
 from spacy_rootmind.annotation.words import get_words
 
@@ -364,6 +366,12 @@ class SentenceDetails:
         found = self._part("arcs")
         return None if found is None else _make_arcs(list(self.span), found, slice(None))
 
+    @property
+    def trees(self) -> SentenceTrees | None:
+        """The distribution over all trees."""
+        found = self._part("trees")
+        return None if found is None else SentenceTrees(self.span, found)
+
 
 @dataclass(frozen=True)
 class OfSentence:
@@ -408,6 +416,7 @@ SETTING_OF = {
     "confidence": "confidence=True",
     "arcs": "arc_threshold=0.05",
     "alternatives": "alternatives=kbest(k=3)",
+    "trees": "keep_trees=True",
 }
 
 
@@ -430,6 +439,7 @@ ATTRIBUTES: tuple[Attribute, ...] = (
     _found_by_setting(Span, "parses", OfSentence("parses"), "alternatives"),
     _found_by_setting(Span, "arcs", OfSentence("arcs"), "arcs"),
     _found_by_setting(Token, "arcs", get_token_arcs, "arcs"),
+    _found_by_setting(Span, "trees", OfSentence("trees"), "trees"),
     # None without the setting as well as where there is nothing to say.
     (Span, "guideline_status", get_guideline_status),
 )

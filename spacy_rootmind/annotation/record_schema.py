@@ -87,6 +87,11 @@ def text(value: Any, sizes: dict[str, int]) -> bool:
     return isinstance(value, str)
 
 
+def flag(value: Any, sizes: dict[str, int]) -> bool:
+    """Check a bool."""
+    return isinstance(value, bool)
+
+
 def names(value: Any, sizes: dict[str, int]) -> bool:
     """Check the names of labels: a list, or a tuple after spaCy has read it from bytes."""
     if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):

@@ -19,6 +19,7 @@ from spacy_rootmind.annotation.details import (
     Confidence,
     ParseDetails,
     StoredDistribution,
+    StoredTrees,
 )
 from spacy_rootmind.annotation.doc_trees import has_extents, write_extents
 from spacy_rootmind.annotation.record_schema import FORMAT, STATUS, check_record
@@ -166,6 +167,7 @@ KINDS = {
     "confidence": Confidence,
     "arcs": ArcTable,
     "alternatives": Alternatives,
+    "trees": StoredTrees,
     DISTRIBUTIONS: StoredDistribution,
 }
 # Parts of the records that only some sentences of a parse have.

@@ -17,6 +17,7 @@ from spacy_rootmind.annotation.details import (
     Confidence,
     ParseDetails,
     StoredDistribution,
+    StoredTrees,
 )
 from spacy_rootmind.network.architecture import ParserModel
 from spacy_rootmind.network.label_scorer import find_best_labels, find_probable_labels
@@ -25,6 +26,9 @@ from spacy_rootmind.pipeline.alternatives import Trees, labelled_maker
 from spacy_rootmind.pipeline.sentence_parser import ParsedBatch, ScoredBatch
 from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
 from spacy_rootmind.trees.distribution import TreeDistribution
+
+# The least probability of the labelled arcs that are kept with a sentence's trees.
+LEAST_TO_KEEP = 1e-3
 
 
 def find_details(batch: ScoredBatch, parsed: ParsedBatch) -> list[ParseDetails]:
@@ -46,6 +50,8 @@ def find_details(batch: ScoredBatch, parsed: ParsedBatch) -> list[ParseDetails]:
             parts["arcs"] = _label_arcs(batch, arcs, settings.arc_threshold)
         if settings.alternatives is not None:
             parts["alternatives"] = _find_alternatives(batch)
+        if settings.keep_trees:
+            parts["trees"] = _find_stored_trees(batch, trees)
         if settings.distribution_threshold is not None:
             threshold = settings.distribution_threshold
             # With the arcs of the parse, at least one tree is kept.
@@ -224,6 +230,30 @@ def _find_distributions(
             )
         )
     return [(distribution,) for distribution in stored]
+
+
+def _find_stored_trees(batch: ScoredBatch, trees: Sequence[TreeDistribution]) -> list[StoredTrees]:
+    """Join the weights of all arcs of each sentence and its probable labelled arcs."""
+    tables = _label_arcs(batch, _find_arcs(batch, trees, LEAST_TO_KEEP), LEAST_TO_KEEP)
+    weights, is_projective = batch.in_order(batch.log_weights), batch.context.settings.projective
+    return [
+        StoredTrees(
+            **vars(replace(table, probs=table.probs.astype(np.float32))),
+            log_weights=_weights_to_store(own, len(sentence.words)),
+            projective=is_projective,
+        )
+        for table, own, sentence in zip(tables, weights, batch.sentences, strict=True)
+    ]
+
+
+def _weights_to_store(log_weights: NDArray[np.float64], n: int) -> NDArray[np.float32]:
+    """Move the weights of root arcs to the diagonal, and lower each row, so that float32 will do.
+
+    Probabilities of trees depend on the differences among the arcs of each word alone.
+    """
+    kept = log_weights[1 : n + 1, 1 : n + 1].copy()
+    np.fill_diagonal(kept, log_weights[1 : n + 1, 0])
+    return (kept - kept.max(axis=1, keepdims=True, initial=-np.inf)).astype(np.float32)
 
 
 def _labels_to_store(

@@ -151,6 +151,11 @@ class Settings:
     """Makes `span._.parses` of each sentence: `spacy_rootmind.kbest.v1`, `spacy_rootmind.sample.v1`
     or `spacy_rootmind.sample_without_replacement.v1`.
     """
+    keep_trees: Annotated[bool, FLAG] = False
+    """Whether to keep the distribution over all trees of each sentence, for `span._.trees` and
+    `spacy_rootmind.TreeMatcher`: four bytes for each pair of words, and the labels of arcs that
+    have, together with their label, a probability of at least 0.001.
+    """
     distribution_threshold: Annotated[float | None, PROBABILITY] = None
     """Stores the distribution over each sentence's trees in the Doc, for another parser to learn
     from: the arcs with at least this probability and the arcs of the parse, with their weights and
@@ -189,7 +194,7 @@ class Settings:
     def finds_details(self) -> bool:
         """Whether parses come with probabilities, alternatives or distributions."""
         optional = (self.arc_threshold, self.alternatives, self.distribution_threshold)
-        return self.confidence or optional != (None, None, None)
+        return self.confidence or self.keep_trees or optional != (None, None, None)
 
     @property
     def needs_attributes(self) -> bool:

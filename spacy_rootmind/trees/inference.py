@@ -123,6 +123,28 @@ class Inference:
         """
         return self._log_ratios(self.summaries(), whole.summaries())
 
+    def log_shares(
+        self, restricted: NDArray[np.floating[Any]], numbers: NDArray[np.intp]
+    ) -> NDArray[np.float64]:
+        """Find log(Z of other scores / Z of the sentence with this number here), of shape (m,).
+
+        The other scores, (m, N + 1, N + 1), are those of the sentence or lower. -inf where they
+        allow no tree.
+        """
+        own, whole = self.sentences, self.summaries()[numbers]
+        words, part, found = own.lengths[numbers], np.empty_like(whole), np.empty(len(numbers))
+        failed = kernel.sum_batch(
+            ScoreBuffer(restricted, None, words),
+            own.single_root,
+            self._new_summations(),
+            part,
+            allow_no_tree=True,
+        )
+        if failed[0] != OK:
+            own.raise_failure((failed[0], int(numbers[failed[1]])))
+        kernel.log_ratio_batch(words, part, whole, found)
+        return found
+
     def cross_entropies(
         self, marginals: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

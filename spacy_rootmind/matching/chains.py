@@ -1,0 +1,107 @@
+"""Bounds on the probability that tokens are below others in a tree, however far.
+
+No exact formula of polynomial time is known. A token has exactly one chain of heads, so what is
+wanted is a sum over chains, and a search that takes the most probable ones first bounds it: by the
+chains that it has completed, and by these and all that it has begun.
+"""
+
+from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
+from itertools import count
+
+import numpy as np
+
+from spacy_rootmind.annotation.sentence_trees import ArcSet, Matrix, SentenceTrees, only
+from spacy_rootmind.trees.conventions import ROOT
+
+# Marginals below this may be roundings of 0, and so their arcs parts of cycles.
+FLOOR = 1e-13
+# The bounds are at most this far apart, unless the search ends after so many steps.
+WIDTH, MOST_STEPS = 0.01, 1000
+# Rounds in which the bounds of all pairs are lowered.
+ROUNDS = 12
+
+Chain = tuple[int, int]
+"""A token, and the one that has to be above it."""
+
+
+def ancestor_bounds(marginals: Matrix) -> Matrix:
+    """Bound from above the probability that a token is below another, [lower, upper].
+
+    The other is its head, or it is above its head, which is not more probable than the head itself.
+    """
+    bounds = np.ones_like(marginals)
+    for _ in range(ROUNDS):
+        np.fill_diagonal(bounds, 1.0)
+        lower = np.zeros_like(bounds)
+        for head in range(1, len(bounds)):
+            lower += np.minimum(marginals[:, head, None], bounds[head])
+        bounds = np.minimum(lower, bounds)
+    np.fill_diagonal(bounds, 0.0)
+    return bounds
+
+
+def bound_chains(
+    trees: SentenceTrees,
+    arc_sets: Iterable[tuple[ArcSet, float]],
+    chains: Sequence[Chain],
+    highest: Matrix,
+    threshold: float,
+) -> tuple[float, float]:
+    """Bound the probability that a tree has all chains and one of some sets of arcs.
+
+    Parameters
+    ----------
+    trees : SentenceTrees
+    arc_sets : iterable of (ArcSet, float)
+        Sets that exclude each other, and the probability of each.
+    chains : list of (lower, upper)
+    highest : Matrix
+        `ancestor_bounds` of the marginals.
+    threshold : float
+        The search ends as soon as the probability is known to be below this.
+    """
+    low, numbers = 0.0, count()
+    # What each set adds at most, the token whose head is wanted next, and the probability.
+    begun: list[tuple[float, int, ArcSet, int, float]] = []
+
+    def add(arcs: ArcSet, prob: float) -> float:
+        """Begin with arcs of this probability; returns it if they complete all chains."""
+        token, upper = _find_open(arcs, chains) if prob > 0 else (ROOT, ROOT)
+        if token == upper:
+            return prob if token != ROOT else 0.0
+        bound = min(prob, highest[token, upper])
+        if bound > 0:
+            heappush(begun, (-bound, next(numbers), arcs, token, prob))
+        return 0.0
+
+    for arcs, prob in arc_sets:
+        low += add(arcs, prob)
+    for _ in range(MOST_STEPS):
+        width = -sum(each[0] for each in begun)
+        if width <= WIDTH or low + width < threshold:
+            break
+        _, _, arcs, token, prob = heappop(begun)
+        row, given = trees.head_probs(arcs, token), arcs.get(token, np.ones(len(highest)))
+        for head in np.flatnonzero(row >= FLOOR).tolist():
+            low += add({**arcs, token: only(head, given)}, prob * row[head])
+    return low, min(low - sum(each[0] for each in begun), 1.0)
+
+
+def _find_open(arcs: ArcSet, chains: Sequence[Chain]) -> Chain:
+    """Find the token where a chain goes on, and where it has to lead.
+
+    They are the same if all chains are complete, and ROOT if one has missed its end.
+    """
+    end = chains[-1][1]
+    for token, end in chains:
+        while True:
+            heads = np.flatnonzero(arcs[token]) if token in arcs else ()
+            if len(heads) != 1:
+                return token, end
+            token = int(heads[0])
+            if token in (ROOT, end):
+                break
+        if token == ROOT:
+            return ROOT, ROOT
+    return end, end

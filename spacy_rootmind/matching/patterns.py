@@ -1,0 +1,142 @@
+"""Patterns in the format of spaCy's DependencyMatcher, and the conditions on their tokens."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.attrs import DEP
+from spacy.matcher import DependencyMatcher, Matcher
+from spacy.tokens import Doc
+from spacy.vocab import Vocab
+
+# Relations of two tokens. ARC: the upper one is the head of the lower one; CHAIN: it is the head,
+# its head, or so on; SIBLING: both have the same head; ORDER: only their places matter.
+ARC, CHAIN, SIBLING, ORDER = "arc", "chain", "sibling", "order"
+# Where the right token of an operator is, given its place minus the left one's.
+PLACES = {
+    "": lambda distance: distance != 0,
+    "+": lambda distance: distance == 1,
+    "-": lambda distance: distance == -1,
+    "++": lambda distance: distance > 0,
+    "--": lambda distance: distance < 0,
+}
+# The relation and the place that each operator asks for.
+OPERATORS = {
+    **{f">{place}": (ARC, place) for place in PLACES},
+    **{f"<{place}": (ARC, place) for place in PLACES},
+    **{f"${place}": (SIBLING, place) for place in PLACES if place},
+    ">>": (CHAIN, ""),
+    "<<": (CHAIN, ""),
+    ".": (ORDER, "+"),
+    ".*": (ORDER, "++"),
+    ";": (ORDER, "-"),
+    ";*": (ORDER, "--"),
+}
+
+
+class Node(NamedTuple):
+    """A token of a pattern: the numbers of its conditions on attributes and on the label."""
+
+    attributes: int
+    label: int
+
+
+class Relation(NamedTuple):
+    """What relates a node to an earlier one, `left`; `lower` and `upper` are these two."""
+
+    kind: str
+    place: str
+    left: int
+    lower: int
+    upper: int
+
+
+class Pattern(NamedTuple):
+    """A pattern; each node but the first has a relation, in the order of the nodes."""
+
+    key: str
+    nodes: tuple[Node, ...]
+    relations: tuple[Relation, ...]
+
+
+class Conditions:
+    """Conditions on tokens as in spaCy's Matcher, numbered; number 0 always holds."""
+
+    def __init__(self, vocab: Vocab) -> None:
+        self._matcher = Matcher(vocab)
+        self._numbers = {repr({}): 0}
+
+    def number(self, condition: dict[str, Any]) -> int:
+        """Return the number of a condition, which is added if it is new."""
+        name = repr(condition)
+        if name not in self._numbers:
+            self._matcher.add(name, [[condition]])
+            self._numbers[name] = len(self._numbers)
+        return self._numbers[name]
+
+    def test(self, doc: Doc) -> NDArray[np.bool_]:
+        """Tell which conditions hold for which tokens, (n_conditions, n_tokens)."""
+        holds = np.zeros((len(self._numbers), len(doc)), dtype=np.bool_)
+        holds[0] = True
+        if len(self._numbers) > 1:
+            names = self._matcher.vocab.strings
+            for key, token, _ in self._matcher(doc):
+                holds[self._numbers[names[key]], token] = True
+        return holds
+
+
+def read_patterns(
+    key: str, patterns: Any, attributes: Conditions, labels: Conditions, vocab: Vocab
+) -> list[Pattern]:
+    """Check patterns, number their conditions, and return them.
+
+    Raises ValueError if they are not as DependencyMatcher describes.
+    """
+    _check(key, patterns, vocab)
+    return [found for each in patterns for found in _read_pattern(key, each, attributes, labels)]
+
+
+def _check(key: str, patterns: Any, vocab: Vocab) -> None:
+    try:
+        if not isinstance(key, str):
+            raise TypeError(f"expected the key as a string, received {key!r}")
+        DependencyMatcher(vocab, validate=True).add(key, patterns)
+        for node in (node for pattern in patterns for node in pattern):
+            if node["RIGHT_ATTRS"].get("OP", "1") not in ("1", "!"):
+                raise ValueError(f'expected "OP" as "1" or "!", received it in {node!r}')
+    except (AttributeError, KeyError, TypeError, re.error) as error:
+        raise ValueError(
+            f"expected each pattern as a list of dicts in the format of spaCy's DependencyMatcher, "
+            f"received {patterns!r:.200}: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _read_pattern(
+    key: str, pattern: Sequence[Mapping[str, Any]], attributes: Conditions, labels: Conditions
+) -> Iterator[Pattern]:
+    """Read a pattern as one or more without a node that excludes attributes and label together."""
+    numbers = {node["RIGHT_ID"]: number for number, node in enumerate(pattern)}
+    relations = []
+    for right, node in enumerate(pattern[1:], start=1):
+        left, operator = numbers[node["LEFT_ID"]], node["REL_OP"]
+        ends = (right, left) if operator.startswith(">") else (left, right)
+        relations.append(Relation(*OPERATORS[operator], left, *ends))
+    choices = [_read_node(node["RIGHT_ATTRS"], attributes, labels) for node in pattern]
+    for nodes in product(*choices):
+        yield Pattern(key, nodes, tuple(relations))
+
+
+def _read_node(given: Mapping[str, Any], attributes: Conditions, labels: Conditions) -> list[Node]:
+    """Read a node's attributes: the ways to meet them, of which a token has at most one."""
+    others = {name: value for name, value in given.items() if name != "OP"}
+    label = {name: others.pop(name) for name in list(others) if name in ("DEP", "dep", DEP)}
+    if given.get("OP") != "!":
+        return [Node(attributes.number(others), labels.number(label))]
+    excluded = {"OP": "!"}
+    ways = [Node(attributes.number(others | excluded), 0)] if others or not label else []
+    if label:
+        ways.append(Node(attributes.number(others), labels.number(label | excluded)))
+    return ways
