@@ -38,11 +38,12 @@ PACKAGES = ("spacy", "thinc", "spacy_transformers", "spacy_curated_transformers"
 
 # Names that the sources import from these packages: names on spaCy's and Thinc's pages.
 DOCUMENTED = {
-    "spacy": "attrs blank displacy language load parts_of_speech pipeline strings tokenizer tokens "
-    "training util vectors vocab",
+    "spacy": "attrs blank displacy language load matcher parts_of_speech pipeline strings "
+    "tokenizer tokens training util vectors vocab",
     "spacy.attrs": "DEP ENT_ID ENT_IOB ENT_KB_ID ENT_TYPE HEAD IDS IS_ALPHA IS_SPACE LEMMA MORPH "
     "NORM ORTH POS SENT_START SPACY TAG intify_attr",
     "spacy.language": "Language",
+    "spacy.matcher": "DependencyMatcher Matcher",
     "spacy.parts_of_speech": "IDS NOUN PRON PROPN",
     "spacy.pipeline": "Morphologizer Pipe Tok2Vec TrainablePipe",
     "spacy.scorer": "Scorer",

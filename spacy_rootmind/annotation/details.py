@@ -86,8 +86,8 @@ class StoredTrees(ArcTable):
     `annotation.sentence_trees` computes with it.
     """
 
-    # Arc scores over their temperature, [dependent, head], with those of root arcs on the diagonal.
-    # The highest of each row is 0; -inf where an arc is impossible.
+    # Arc scores over their temperature, [dependent, head]; root arcs are on the diagonal. The
+    # highest of each row is 0; -inf where an arc is impossible.
     log_weights: Annotated[NDArray[np.float32], schema.floats("tokens", "tokens", high=0.0)]
     projective: Annotated[bool, schema.flag]
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from spacy_rootmind.trees.conventions import ROOT, blocks_of_rows
 from spacy_rootmind.trees.distribution import TreeDistribution
 
 Row = NDArray[np.float64]
-"""A number for each head of a token, (n + 1,): ROOT's, then those of the n tokens."""
+"""A number for each head of a token, (n + 1,): first ROOT, then the n tokens."""
 Matrix = NDArray[np.float64]
 """The rows of all tokens, [dependent, head], (n + 1, n + 1); row 0 means nothing."""
 
@@ -85,7 +86,8 @@ class SentenceTrees:
     @cached_property
     def label_counts(self) -> NDArray[np.float64]:
         """How many arcs have each label, in the mean over all trees."""
-        return np.bincount(self._stored.labels, self._stored.probs, len(self.label_names))
+        counts: Any = np.bincount(self._stored.labels, self._stored.probs, len(self.label_names))
+        return counts
 
     @cached_property
     def _distribution(self) -> TreeDistribution:
@@ -108,11 +110,12 @@ class SentenceTrees:
     def labelled_marginals(self, accepted: NDArray[np.bool_]) -> Matrix:
         """Find the probability of each arc with one of some labels.
 
-        `accepted` marks them among `label_names`; its last item stands for all that are not listed.
+        `accepted` marks them among `label_names`; its last item stands for all other labels, which
+        have the rest of an arc's probability.
         """
-        # What is not listed is what the others leave of the arc.
         probs = self._stored.probs * (accepted[self._stored.labels] ^ accepted[-1])
-        found = np.bincount(self._places, probs, self.marginals.size).reshape(self.marginals.shape)
+        sums: Any = np.bincount(self._places, probs, self.marginals.size)
+        found = sums.reshape(self.marginals.shape)
         return np.maximum(self.marginals - found, 0.0) if accepted[-1] else found
 
     def label_probs(self, labelled: Matrix, token: int) -> Row:
@@ -135,6 +138,7 @@ class SentenceTrees:
         return TreeDistribution(scores, projective=self._stored.projective).marginals[token]
 
     def _restrict(self, arc_sets: Sequence[ArcSet]) -> NDArray[np.float64]:
+        scores: NDArray[np.float64]
         scores = np.repeat(self._distribution.scores[None], len(arc_sets), axis=0)
         places = [(i, token) for i, own in enumerate(arc_sets) for token in own]
         if places:

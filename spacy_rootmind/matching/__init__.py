@@ -1,5 +1,6 @@
 """Patterns of dependency trees, matched over all trees of a sentence.
 
 `patterns` reads the format of spaCy's DependencyMatcher, `search` finds the matches in a sentence
-with their probabilities, `chains` bounds those of ancestors, and `matcher` goes through Docs.
+with their probabilities, `chains` bounds the probability of ancestors, and `matcher` goes through
+Docs.
 """

@@ -1,8 +1,8 @@
 """Bounds on the probability that tokens are below others in a tree, however far.
 
-No exact formula of polynomial time is known. A token has exactly one chain of heads, so what is
-wanted is a sum over chains, and a search that takes the most probable ones first bounds it: by the
-chains that it has completed, and by these and all that it has begun.
+No exact formula of polynomial time is known. A token has exactly one chain of heads, so the
+probability is a sum over chains. A search that takes the most probable ones first bounds it: from
+below by complete chains, from above by these and the chains that it has begun.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,13 +16,15 @@ from spacy_rootmind.trees.conventions import ROOT
 
 # Marginals below this may be roundings of 0, and so their arcs parts of cycles.
 FLOOR = 1e-13
-# The bounds are at most this far apart, unless the search ends after so many steps.
+# The bounds are at most this far apart, unless the search ends after this number of steps.
 WIDTH, MOST_STEPS = 0.01, 1000
 # Rounds in which the bounds of all pairs are lowered.
 ROUNDS = 12
 
 Chain = tuple[int, int]
 """A token, and the one that has to be above it."""
+Bounds = tuple[float, float]
+"""A probability is between these."""
 
 
 def ancestor_bounds(marginals: Matrix) -> Matrix:
@@ -47,7 +49,7 @@ def bound_chains(
     chains: Sequence[Chain],
     highest: Matrix,
     threshold: float,
-) -> tuple[float, float]:
+) -> Bounds:
     """Bound the probability that a tree has all chains and one of some sets of arcs.
 
     Parameters
@@ -62,7 +64,7 @@ def bound_chains(
         The search ends as soon as the probability is known to be below this.
     """
     low, numbers = 0.0, count()
-    # What each set adds at most, the token whose head is wanted next, and the probability.
+    # Minus the most that each set adds; the token whose head is wanted next; the probability.
     begun: list[tuple[float, int, ArcSet, int, float]] = []
 
     def add(arcs: ArcSet, prob: float) -> float:
@@ -96,10 +98,10 @@ def _find_open(arcs: ArcSet, chains: Sequence[Chain]) -> Chain:
     end = chains[-1][1]
     for token, end in chains:
         while True:
-            heads = np.flatnonzero(arcs[token]) if token in arcs else ()
+            heads = np.flatnonzero(arcs[token]).tolist() if token in arcs else []
             if len(heads) != 1:
                 return token, end
-            token = int(heads[0])
+            [token] = heads
             if token in (ROOT, end):
                 break
         if token == ROOT:

@@ -23,18 +23,9 @@ OTHER_LABEL = "_"
 class TreeMatch:
     """A match of a pattern.
 
-    Attributes
-    ----------
-    key : str
-    tokens : tuple of Token
-        In the order of the pattern's nodes.
-    prob : float
-        Probability that the sentence's tree has the match; with `>>` or `<<`, the middle of the
-        bounds.
-    in_parse : bool
-        Whether the Doc's own tree has it.
-    low, high : float
-        Bounds on the probability, `prob` itself without `>>` and `<<`.
+    `tokens` are in the order of the pattern's nodes. `prob` is the probability that a tree of the
+    sentence has the match; with `>>` or `<<`, the middle of its bounds, `low` and `high`, which are
+    `prob` itself for other patterns. `in_parse` says whether the Doc's own tree has it.
     """
 
     key: str
@@ -48,10 +39,10 @@ class TreeMatch:
 class TreeMatcher:
     """Match patterns over all trees of each sentence, with exact probabilities.
 
-    Patterns have the format of spaCy's `DependencyMatcher`, with all of its operators. Docs have to
-    be parsed with the setting `keep_trees`. Labels in patterns are those of the parser, also where
-    a later component renames them. Those that have, together with an arc, a probability below
-    0.001 do not match, and siblings of the root do not exist.
+    Patterns have the format of spaCy's `DependencyMatcher`, with all of its operators; the root has
+    no siblings. Docs have to be parsed with the setting `keep_trees`. Patterns name the labels of
+    the parser, also where a later component renames them. A label does not match if it has,
+    together with the arc, a probability below 0.001.
 
     Parameters
     ----------
@@ -148,14 +139,13 @@ class TreeMatcher:
         in_parse = self._accept([OTHER_LABEL, *(token.dep_ for token in tokens)])
         return [
             TreeMatch(
-                found.pattern.key,
-                tuple(tokens[number - 1] for number in found.tokens),
-                (found.low + found.high) / 2,
-                in_tree(found.pattern, found.tokens, heads, in_parse),
-                found.low,
-                found.high,
+                pattern.key,
+                tuple(tokens[number - 1] for number in numbers),
+                sum(bounds) / 2,
+                in_tree(pattern, numbers, heads, in_parse),
+                *bounds,
             )
-            for found in search.find(self._patterns)
+            for pattern, numbers, bounds in search.find(self._patterns)
         ]
 
     def _accept(self, labels: Sequence[str]) -> NDArray[np.bool_]:

@@ -15,7 +15,7 @@ from spacy.vocab import Vocab
 # Relations of two tokens. ARC: the upper one is the head of the lower one; CHAIN: it is the head,
 # its head, or so on; SIBLING: both have the same head; ORDER: only their places matter.
 ARC, CHAIN, SIBLING, ORDER = "arc", "chain", "sibling", "order"
-# Where the right token of an operator is, given its place minus the left one's.
+# Conditions on the place of an operator's right token minus that of its left one.
 PLACES = {
     "": lambda distance: distance != 0,
     "+": lambda distance: distance == 1,
@@ -45,7 +45,7 @@ class Node(NamedTuple):
 
 
 class Relation(NamedTuple):
-    """What relates a node to an earlier one, `left`; `lower` and `upper` are these two."""
+    """The relation of a node to an earlier one, `left`; `lower` and `upper` are these two."""
 
     kind: str
     place: str
@@ -66,6 +66,7 @@ class Conditions:
     """Conditions on tokens as in spaCy's Matcher, numbered; number 0 always holds."""
 
     def __init__(self, vocab: Vocab) -> None:
+        self._names = vocab.strings
         self._matcher = Matcher(vocab)
         self._numbers = {repr({}): 0}
 
@@ -82,9 +83,8 @@ class Conditions:
         holds = np.zeros((len(self._numbers), len(doc)), dtype=np.bool_)
         holds[0] = True
         if len(self._numbers) > 1:
-            names = self._matcher.vocab.strings
             for key, token, _ in self._matcher(doc):
-                holds[self._numbers[names[key]], token] = True
+                holds[self._numbers[self._names[key]], token] = True
         return holds
 
 

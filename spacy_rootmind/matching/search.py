@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator, Sequence, Set
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spacy_rootmind.annotation.sentence_trees import ArcSet, Matrix, SentenceTrees, only
-from spacy_rootmind.matching.chains import FLOOR, ancestor_bounds, bound_chains
+from spacy_rootmind.matching.chains import FLOOR, Bounds, ancestor_bounds, bound_chains
 from spacy_rootmind.matching.patterns import (
     ARC,
     CHAIN,
@@ -21,22 +20,8 @@ from spacy_rootmind.matching.patterns import (
 )
 from spacy_rootmind.trees.conventions import ROOT
 
-
-class Candidate(NamedTuple):
-    """Tokens that may match a pattern's nodes: sets of arcs, one of which a tree has to have."""
-
-    pattern: Pattern
-    tokens: list[int]
-    arc_sets: list[ArcSet]
-
-
-class Found(NamedTuple):
-    """A match: the token of each node, numbered from 1, and bounds on its probability."""
-
-    pattern: Pattern
-    tokens: list[int]
-    low: float
-    high: float
+Candidate = tuple[Pattern, list[int], list[ArcSet]]
+"""Tokens that may match a pattern's nodes, and sets of arcs of which a tree has to have one."""
 
 
 class SentenceSearch:
@@ -46,9 +31,9 @@ class SentenceSearch:
     ----------
     trees : SentenceTrees
     attributes : bool array of shape (n_conditions, n)
-        The tokens that meet conditions on attributes.
+        Tokens that meet conditions on attributes.
     accepted : bool array of shape (n_conditions, n_labels + 1)
-        The labels of `trees` that meet conditions on labels; last, any other label.
+        Labels of `trees` that meet conditions on labels; last, any other label.
     threshold : float
         Matches are at least this probable.
     """
@@ -65,27 +50,27 @@ class SentenceSearch:
         self.accepted = accepted
         self.threshold = max(threshold, FLOOR)
         self._marginals = {frozenset({0}): trees.marginals}
-        self._has_token = attributes.any(axis=1)
+        self._has_token = np.logical_or.reduce(attributes, 1)
         counts = np.append(trees.label_counts, np.inf)
-        self._has_label = np.where(accepted, counts, 0.0).sum(axis=1) >= self.threshold
+        self._has_label = np.add.reduce(np.where(accepted, counts, 0.0), 1) >= self.threshold
         tokens = np.arange(len(trees.marginals))
         distances = tokens - tokens[:, None]
         self._places = {name: is_there(distances) for name, is_there in PLACES.items()}
 
-    def find(self, patterns: Sequence[Pattern]) -> Iterator[Found]:
-        """Find the matches of patterns that are probable enough."""
+    def find(self, patterns: Sequence[Pattern]) -> Iterator[tuple[Pattern, list[int], Bounds]]:
+        """Find the matches of patterns: the token of each node, and bounds on the probability."""
         possible = filter(self._may_match, patterns)
         candidates = [each for pattern in possible for each in self._candidates(pattern)]
-        arc_sets = [arcs for each in candidates for arcs in each.arc_sets]
+        arc_sets = [arcs for *_, own in candidates for arcs in own]
         probs = iter(self.trees.probs(arc_sets).tolist() if arc_sets else [])
         for pattern, tokens, own in candidates:
-            low, high = self._bound(pattern, tokens, [(arcs, next(probs)) for arcs in own])
-            if (low + high) / 2 >= self.threshold:
-                yield Found(pattern, tokens, low, high)
+            bounds = self._bound(pattern, tokens, [(arcs, next(probs)) for arcs in own])
+            if sum(bounds) / 2 >= self.threshold:
+                yield pattern, tokens, bounds
 
     def _bound(
         self, pattern: Pattern, tokens: list[int], arc_sets: list[tuple[ArcSet, float]]
-    ) -> tuple[float, float]:
+    ) -> Bounds:
         prob = min(sum(prob for _, prob in arc_sets), 1.0)
         chains = [(tokens[r.lower], tokens[r.upper]) for r in pattern.relations if r.kind == CHAIN]
         if not chains or prob < self.threshold:
@@ -111,7 +96,7 @@ class SentenceSearch:
             rows, tokens = np.nonzero(related[found[:, relation.left]])
             found = np.concatenate([found[rows], tokens[:, None]], axis=1)
         for match in found.tolist():
-            yield Candidate(pattern, match, self._arc_sets(pattern, match))
+            yield pattern, match, self._arc_sets(pattern, match)
 
     def _tokens(self, node: Node) -> NDArray[np.bool_]:
         """Mark the tokens that may match a node, whatever their heads."""
@@ -124,7 +109,7 @@ class SentenceSearch:
         """Find the probability of each arc with a label that meets conditions, all of them."""
         key = frozenset(labels)
         if key not in self._marginals:
-            accepted = self.accepted[list(labels)].all(axis=0)
+            accepted = np.logical_and.reduce(self.accepted[list(labels)])
             self._marginals[key] = self.trees.labelled_marginals(accepted)
         return self._marginals[key]
 
@@ -148,7 +133,7 @@ class SentenceSearch:
     # --- conditions on trees -------------------------------------------------------------------
 
     def _arc_sets(self, pattern: Pattern, tokens: list[int]) -> list[ArcSet]:
-        """List the sets of arcs, which exclude each other, that make tokens match; but chains."""
+        """List sets of arcs, which exclude each other, that make tokens match; without chains."""
         labels: dict[int, set[int]] = {}
         for token, node in zip(tokens, pattern.nodes, strict=True):
             if node.label:

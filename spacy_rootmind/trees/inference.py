@@ -128,8 +128,8 @@ class Inference:
     ) -> NDArray[np.float64]:
         """Find log(Z of other scores / Z of the sentence with this number here), of shape (m,).
 
-        The other scores, (m, N + 1, N + 1), are those of the sentence or lower. -inf where they
-        allow no tree.
+        The other scores, (m, N + 1, N + 1), are nowhere higher than the sentence's own. -inf where
+        they allow no tree.
         """
         own, whole = self.sentences, self.summaries()[numbers]
         words, part, found = own.lengths[numbers], np.empty_like(whole), np.empty(len(numbers))

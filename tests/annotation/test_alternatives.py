@@ -177,12 +177,14 @@ def test_alternatives_alone_come_without_probabilities_of_heads(unsure, change):
         ("confidence", False, "head_prob arc_prob sent_start_prob parse_log_prob parse_entropy"),
         ("alternatives", None, "parses"),
         ("arc_threshold", None, "arcs"),
+        ("keep_trees", False, "trees"),
     ],
 )
 def test_an_attribute_without_its_setting_names_it_once(
     setting, value, found, unsure, change, caplog, monkeypatch
 ):
-    change(**{"confidence": True, "alternatives": kbest(2), "arc_threshold": 0.5, setting: value})
+    others = {"alternatives": kbest(2), "arc_threshold": 0.5, "keep_trees": True}
+    change(**{"confidence": True, **others, setting: value})
     doc = unsure("The cat slept. A dog saw it.")
     for owner, name, getter in ATTRIBUTES[:-1]:
         monkeypatch.setattr(getter.warn, "has_warned", False)

@@ -38,6 +38,7 @@ def parser(trained):
         confidence=True,
         arc_threshold=0.01,
         distribution_threshold=0.01,
+        keep_trees=True,
         alternatives={"@misc": "spacy_rootmind.kbest.v1", "k": 3},
     )
     nlp.get_pipe("root_mst").from_bytes(trained.get_pipe("root_mst").to_bytes())
@@ -170,6 +171,8 @@ DAMAGE = [
     ("in alternatives", field("alternatives", "label_names", lambda names: [])),
     ("in alternatives", field("alternatives", "label_names", lambda names: 3)),
     ("in alternatives", field("alternatives", "label_names", lambda names: [1, *names[1:]])),
+    ("in trees", field("trees", "log_weights", first(1.0))),
+    ("in trees", field("trees", "log_weights", lambda array: array[:, 1:])),
     ("in distributions", field("distributions", "log_weights", first(np.inf))),
     ("in distributions", field("distributions", "label_probs", np.zeros_like)),
 ]

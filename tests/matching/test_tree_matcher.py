@@ -21,7 +21,7 @@ OPERATORS = [
     *(">+", ">-", ">++", ">--", "<+", "<-", "<++", "<--"),
 ]
 WORDS = ["a", "b"]
-# Conditions on the tokens of random Docs, and on those of real sentences.
+# Conditions on the tokens of random Docs, and of real sentences.
 RANDOM_NODES = [
     {},
     {"ORTH": "a"},
@@ -161,7 +161,7 @@ def nlp(web_pipeline):
 
 def test_matches_of_the_parse(nlp):
     rng, doc = np.random.default_rng(0), nlp(TEXT + " \n It ended.")
-    # What the Doc does not keep.
+    # The Doc keeps no labels of less probable arcs.
     assert all(token._.arc_prob > 1e-3 for token in doc)
     for _ in range(2):
         patterns = make_patterns(rng, REAL_NODES)

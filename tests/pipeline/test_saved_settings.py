@@ -41,6 +41,7 @@ CHANGED = {
     "confidence": (True, True),
     "arc_threshold": (0.25, 0.25),
     "alternatives": (kbest(3), KBEST),
+    "keep_trees": (True, True),
     "distribution_threshold": (0.01, 0.01),
     "noun_chunks": (
         ud_noun_chunks("en"),

@@ -53,6 +53,7 @@ CASES = {
         [5, "kbest", {"@misc": "spacy_rootmind.kbest.v1", "k": 0}, {"@misc": 3}, {"k": kbest(2)}],
         A_FUNCTION,
     ),
+    "keep_trees": (["yes", 1, None], "True or False"),
     "distribution_threshold": (
         [0, 1.5, float("nan"), "0.01", True],
         "a probability above 0 and at most 1, or None",
