@@ -31,6 +31,7 @@ CHUNK_CHARS = 100_000
 BATCH_ROWS = 4096
 
 Result = TypeVar("Result")
+OnDoc = Callable[[Doc, Piece, int], None]
 
 
 # Pipelines of this process; their tokenizers and vocabularies are not safe for several threads.
@@ -151,25 +152,26 @@ class ArrowParser:
             return _loaded[key]
 
     def parse(
-        self, records: InputRecords, counts: Counts | None = None
+        self, records: InputRecords, counts: Counts | None = None, on_doc: OnDoc | None = None
     ) -> Iterator[pa.RecordBatch]:
         """Parse documents; yield batches of rows, in order, and add to the counts.
 
         Raises ValueError if the pipeline cannot be loaded.
         """
         collect = _by_sentence if self.rows == "sentences" else _by_document
-        yield from collect(self.parse_pieces(records, _rows, counts or Counts()))
+        yield from collect(self.parse_pieces(records, _rows, counts or Counts(), on_doc))
 
     def parse_pieces(
         self,
         records: InputRecords,
         convert: Callable[[Doc, Piece, int], Result],
         counts: Counts,
+        on_doc: OnDoc | None = None,
     ) -> Iterator[tuple[Piece, Result | Failure]]:
         """Parse documents in pieces, in order; yield each piece, and its Doc as it is converted.
 
-        `convert` gets a Doc, its piece, and the number of the document's sentences before it. If it
-        raises an error, the piece fails.
+        `convert`, and `on_doc` after it, get a Doc, its piece, and the number of the document's
+        sentences before it. If they raise an error, the piece fails.
 
         Raises ValueError if the pipeline cannot be loaded.
         """
@@ -194,6 +196,8 @@ class ArrowParser:
                         record, doc = found
                         try:
                             result, of_doc = convert(doc, piece, n_before), count_doc(doc)
+                            if on_doc is not None:
+                                on_doc(doc, piece, n_before)
                             counts.add(of_doc)
                             n_before += of_doc.sentences
                         except Exception as error:

@@ -2,6 +2,7 @@
 
 - `parts/part-0000000.parquet`, ...: the parses of each part of the input; also `.conllu`, `.jsonl`
   and `.spacy`. There is nothing else in `parts`, so that any reader can read it as a folder.
+- `_relations/part-0000000.parquet`, ...: with patterns, their matches in each part.
 - `_done/part-0000000.json`, ...: the done-markers of formats other than Parquet.
 - `_manifest.parquet`: the part of the input that each of them holds: file, start and stop, in
   decompressed bytes, rows or Docs. The metadata of its schema are everything that the output

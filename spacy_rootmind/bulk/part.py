@@ -22,18 +22,21 @@ import pyarrow.parquet as pq
 from fsspec.implementations.local import LocalFileSystem
 from spacy.tokens import Doc, DocBin
 
-from spacy_rootmind.bulk.arrow_parser import ArrowParser
+from spacy_rootmind.bulk.arrow_parser import BATCH_ROWS, ArrowParser, OnDoc
 from spacy_rootmind.bulk.pieces import Piece
+from spacy_rootmind.bulk.schema import RELATION_ROWS
 from spacy_rootmind.bulk.sources import Part, read_part
+from spacy_rootmind.bulk.to_rows import Row, relation_rows
 from spacy_rootmind.formats.docbin import pack_doc
 from spacy_rootmind.formats.records import KILLED, Failure, InputRecord, InputRecords
 from spacy_rootmind.formats.registry import DOCS, PARQUET, writer
+from spacy_rootmind.matching.matcher import TreeMatcher
 from spacy_rootmind.parsing.stream import Counts
 
 # Bytes of rows that are written together, as a row group.
 GROUP_BYTES = 32 << 20
-# The folders of files with parses, and of done-markers.
-PARTS, DONE = "parts", "_done"
+# The folders of files with parses, with relations, and of done-markers.
+PARTS, RELATIONS, DONE = "parts", "_relations", "_done"
 # Names of temporary files, outside the folder of parses.
 TEMPORARY = ".bulk-{unique}.tmp"
 # In the metadata of Parquet.
@@ -124,11 +127,15 @@ def parse_part(job: Job, part: Part, killers: frozenset[int] = frozenset()) -> C
     job.check()
     counts = Counts()
     records = without_killers(read_part(part, job.parser), killers)
-    with new_file(fs, folder, job.data_name(part.number)) as stream:
+    with (
+        new_file(fs, folder, job.data_name(part.number)) as stream,
+        # Complete before the part counts as done.
+        find_relations(job, fs, folder, part.number) as on_doc,
+    ):
         if job.form == PARQUET:
-            write_rows(job.parser, records, stream, counts)
+            write_rows(job.parser, records, stream, counts, on_doc)
             return counts
-        failed = write_pieces(job, records, stream, counts)
+        failed = write_pieces(job, records, stream, counts, on_doc)
     with new_file(fs, folder, done) as stream:
         marker = {"counts": asdict(counts), "failed": failed}
         stream.write(json.dumps(marker, indent=1).encode("utf8"))
@@ -153,6 +160,33 @@ def new_file(fs: Any, folder: str, name: str) -> Iterator[Any]:
         raise
 
 
+@contextmanager
+def find_relations(job: Job, fs: Any, folder: str, number: int) -> Iterator[OnDoc | None]:
+    """Write the relations of a part, if there are patterns, by a function that finds them."""
+    settings = job.parser.settings.relations
+    if settings is None:
+        yield None
+        return
+    matcher = TreeMatcher(job.parser.load().vocab)
+    for key, pattern in settings.patterns:
+        matcher.add(key, [pattern])
+    name = f"{RELATIONS}/part-{number:07}.{PARQUET}"
+    with (
+        new_file(fs, folder, name) as stream,
+        pq.ParquetWriter(stream, RELATION_ROWS, compression="zstd") as writer,
+    ):
+        rows: list[Row] = []
+
+        def collect(doc: Doc, piece: Piece, n_before: int) -> None:
+            rows.extend(relation_rows(doc, matcher(doc, settings.threshold), piece, n_before))
+            if len(rows) >= BATCH_ROWS:
+                writer.write_table(pa.Table.from_pylist(rows, RELATION_ROWS))
+                rows.clear()
+
+        yield collect
+        writer.write_table(pa.Table.from_pylist(rows, RELATION_ROWS))
+
+
 def is_temporary(name: str) -> bool:
     """Whether a name is one that `new_file` gives to a file that is not complete."""
     return name.startswith(".bulk-") and name.endswith(".tmp")
@@ -171,11 +205,17 @@ def without_killers(records: InputRecords, killers: frozenset[int]) -> InputReco
 # --- Parquet -----------------------------------------------------------------------------------
 
 
-def write_rows(parser: ArrowParser, records: InputRecords, stream: Any, counts: Counts) -> None:
+def write_rows(
+    parser: ArrowParser,
+    records: InputRecords,
+    stream: Any,
+    counts: Counts,
+    on_doc: OnDoc | None = None,
+) -> None:
     """Write the rows of documents as Parquet, with their counts in the metadata."""
     with pq.ParquetWriter(stream, parser.schema, compression="zstd") as writer:
         group: list[pa.RecordBatch] = []
-        for batch in parser.parse(records, counts):
+        for batch in parser.parse(records, counts, on_doc):
             group.append(batch)
             if sum(one.nbytes for one in group) >= GROUP_BYTES:
                 writer.write_batch(_joined(group))
@@ -195,7 +235,7 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def write_pieces(
-    job: Job, records: InputRecords, stream: Any, counts: Counts
+    job: Job, records: InputRecords, stream: Any, counts: Counts, on_doc: OnDoc | None = None
 ) -> list[dict[str, Any]]:
     """Write Docs one after the other in the job's format, or as one `DocBin`.
 
@@ -215,7 +255,7 @@ def write_pieces(
             doc.user_data["start"] = piece.start
         return pack_doc(doc, record)
 
-    for piece, written in job.parser.parse_pieces(records, convert, counts):
+    for piece, written in job.parser.parse_pieces(records, convert, counts, on_doc):
         if isinstance(written, Failure):
             place = {} if piece.is_whole else {"start": piece.start, "end": piece.end}
             failed.append({"id": written.id, **place, "error": written.error})

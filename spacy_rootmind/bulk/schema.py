@@ -37,6 +37,10 @@ list in each column of lists.
 
 One row per document (`DOCUMENTS`): `id`, `sentences` (list of struct, with the columns from
 `sentence` to `parses`) and `error`, the document's first error.
+
+One row per match of a pattern (`RELATION_ROWS`): `id` and `sentence` as above; `key`, that of the
+pattern; `tokens`, the texts of the tokens, in the order of the pattern's nodes; `offsets`, list of
+int64: the first character of each of them in the document's text; `prob` and `in_parse`.
 """
 
 import pyarrow as pa
@@ -92,6 +96,19 @@ DOCUMENTS = pa.schema(
         pa.field("id", pa.string()),
         pa.field("sentences", pa.list_(pa.struct(SENTENCE_FIELDS))),
         pa.field("error", pa.string()),
+    ],
+    metadata=METADATA,
+)
+# Matches of patterns, by their own columns.
+RELATION_ROWS = pa.schema(
+    [
+        pa.field("id", pa.string()),
+        pa.field("sentence", pa.int32()),
+        pa.field("key", pa.string()),
+        pa.field("tokens", STRINGS),
+        pa.field("offsets", pa.list_(pa.int64())),
+        pa.field("prob", pa.float64()),
+        pa.field("in_parse", pa.bool_()),
     ],
     metadata=METADATA,
 )

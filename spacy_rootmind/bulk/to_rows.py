@@ -12,7 +12,9 @@ from spacy.tokens import Doc, Span
 from spacy_rootmind.annotation.extensions import SentenceDetails
 from spacy_rootmind.annotation.records import has_records
 from spacy_rootmind.annotation.words import get_words, has_expansions, read_expansion
+from spacy_rootmind.bulk.pieces import Piece
 from spacy_rootmind.bulk.schema import DOCUMENTS, SENTENCE_FIELDS, SENTENCES
+from spacy_rootmind.matching.matcher import TreeMatch
 
 Row = dict[str, Any]
 # Annotation of tokens that the pipeline may set: the column, and spaCy's name.
@@ -98,6 +100,23 @@ def _add_details(row: Row, sentence: Span) -> None:
             {"log_prob": parse.log_prob, "heads": parse.heads.tolist(), "deps": parse.deps}
             for parse in details.parses
         ]
+
+
+def relation_rows(doc: Doc, matches: Sequence[TreeMatch], piece: Piece, n_before: int) -> list[Row]:
+    """Make a row per match in the Doc of a piece, after this number of sentences."""
+    numbers = {sentence.start: n_before + i for i, sentence in enumerate(doc.sents)}
+    return [
+        {
+            "id": piece.record.id,
+            "sentence": numbers[match.tokens[0].sent.start],
+            "key": match.key,
+            "tokens": [token.text for token in match.tokens],
+            "offsets": [piece.start + token.idx for token in match.tokens],
+            "prob": match.prob,
+            "in_parse": match.in_parse,
+        }
+        for match in matches
+    ]
 
 
 # --- tables ------------------------------------------------------------------------------------

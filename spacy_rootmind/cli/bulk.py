@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -28,6 +28,8 @@ from spacy_rootmind.cli.messages import (
 from spacy_rootmind.cli.options import BulkOptions, check_formats
 from spacy_rootmind.cli.signals import Interrupted, stop_signals
 from spacy_rootmind.formats.registry import BULK, PARQUET
+from spacy_rootmind.matching.matcher import read_pattern_file
+from spacy_rootmind.parsing.settings import RelationSettings
 from spacy_rootmind.parsing.stream import Counts
 
 # Larger parts lose more work when a worker dies, smaller ones make more files. Small inputs still
@@ -89,8 +91,14 @@ def _bulk(options: BulkOptions, messages: Messages) -> int:
     options.settings.check_output(form)
     if "rows" in options.given and form != PARQUET:
         raise CommandError(f"Cannot use --rows with --to {form}", "Only Parquet has rows.")
+    settings = options.settings
+    if options.patterns is not None:
+        relations = RelationSettings(read_patterns(options.patterns), options.match_threshold)
+        settings = replace(settings, relations=relations)
+    elif "match_threshold" in options.given:
+        raise CommandError("Expected --patterns FILE with --match-threshold")
     parser = ArrowParser(
-        options.settings,
+        settings,
         rows=options.rows,
         text=options.text_column,
         tokens=options.tokens_column,
@@ -121,6 +129,14 @@ def _bulk(options: BulkOptions, messages: Messages) -> int:
     if not progress.failed:
         folder.remove_temporary()
     return _report(options, messages, progress, len(parts))
+
+
+def read_patterns(name: str) -> tuple[tuple[str, list[dict[str, Any]]], ...]:
+    """Read a file of patterns; CommandError names the first line that is not valid."""
+    try:
+        return read_pattern_file(name)
+    except (OSError, ValueError) as error:
+        raise CommandError(f"Cannot read patterns from {name}", str(error)) from error
 
 
 def part_bytes(sources: Sequence[Source]) -> int:

@@ -42,6 +42,14 @@ def choice(*flags: str, of: Sequence[str], help: str | None = None) -> Any:
 
 
 @dataclass(frozen=True)
+class RelationSettings:
+    """Patterns, each with its key, and the least probability of their matches."""
+
+    patterns: tuple[tuple[str, list[dict[str, Any]]], ...]
+    threshold: float = 0.05
+
+
+@dataclass(frozen=True)
 class ParserSettings:
     """How to parse, and which given annotation to keep.
 
@@ -70,6 +78,8 @@ class ParserSettings:
     """With --alternatives, count trees that differ only in labels as different parses; by default,
     each tree has its best labels only.
     """
+    relations: "RelationSettings | None" = None
+    """Patterns to match over all trees, for which these are kept."""
     code: Annotated[str | None, Option("--code", "-c", metavar="FILE")] = None
     """Python file with registered functions to import."""
     max_word_length: Annotated[int, Option("--max-word-length", metavar="CHARACTERS", min=1)] = 1000

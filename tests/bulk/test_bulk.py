@@ -22,7 +22,7 @@ import fsspec
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from spacy_rootmind import configure
+from spacy_rootmind import TreeMatcher, configure
 from spacy_rootmind.annotation.records import read_record
 from spacy_rootmind.bulk import ArrowParser, ParserSettings, engine, read_docs
 from spacy_rootmind.bulk import part as part_module
@@ -97,6 +97,72 @@ def test_parses_are_those_of_nlp_pipe(pipeline, trained, address, corpus, texts,
     assert f"{n_words} words in {len(manifest)} parts" in printed
     assert "words per second" in printed
     assert "Dashboard: " in printed
+
+
+VERB = {"RIGHT_ID": "verb", "RIGHT_ATTRS": {}}
+SUBJECT = {
+    "LEFT_ID": "verb",
+    "REL_OP": ">",
+    "RIGHT_ID": "subject",
+    "RIGHT_ATTRS": {"DEP": "nsubj"},
+}
+
+
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+def test_relations_are_matches_over_all_trees(
+    form, pipeline, trained, address, corpus, texts, tmp_path
+):
+    patterns = tmp_path / "patterns.jsonl"
+    patterns.write_text(json.dumps({"key": "subject", "pattern": [VERB, SUBJECT]}) + "\n\n")
+    output = tmp_path / "output"
+    found = {"patterns": str(patterns), "match_threshold": 0.2, "to_format": form}
+    assert bulk(options(pipeline, address, [corpus], output, **found)) == 0
+    files = sorted(path.stem for path in output.glob("_relations/*"))
+    assert files == sorted(path.stem for path in output.glob("parts/*"))
+    rows = rows_of(output / "_relations")
+    nlp, expected = spacy.load(pipeline), []
+    configure(nlp, keep_trees=True)
+    matcher = TreeMatcher(nlp.vocab)
+    matcher.add("subject", [[VERB, SUBJECT]])
+    for text in texts:
+        doc = nlp(text)
+        starts = [sentence.start for sentence in doc.sents]
+        for match in matcher(doc, 0.2):
+            places = [token.idx for token in match.tokens]
+            sentence = starts.index(match.tokens[0].sent.start)
+            expected.append((sentence, places, pytest.approx(match.prob, abs=1e-4), match.in_parse))
+    columns = ("sentence", "offsets", "prob", "in_parse")
+    assert [tuple(row[name] for name in columns) for row in rows] == expected
+    assert len(rows) > N_TEXTS
+    # The whole folder is still one of parses.
+    if form == "parquet":
+        assert_parsed_once(output, trained, texts)
+        parses = {(row["id"], row["sentence"]): row for row in rows_of(output)}
+        for row in rows:
+            own = parses[row["id"], row["sentence"]]
+            places = [own["offsets"].index(place - own["start"]) for place in row["offsets"]]
+            assert [own["tokens"][place] for place in places] == row["tokens"]
+    with pytest.raises(SettingsError, match="other settings"):
+        bulk(options(pipeline, address, [corpus], output, **found | {"match_threshold": 0.3}))
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["{"], "line 1: Expecting property name"),
+        ([json.dumps({"key": "a", "pattern": [VERB]}), '{"key": "b"}'], 'line 2: expected {"key"'),
+        ([json.dumps({"key": "a", "pattern": [SUBJECT]})], r"line 1: \[E099\]"),
+        ([json.dumps({"key": 1, "pattern": [VERB]})], "line 1: expected .*TypeError: .*the key"),
+        ([""], "expected at least one pattern"),
+    ],
+)
+def test_invalid_patterns_stop_before_work(lines, message, address, corpus, tmp_path):
+    patterns = tmp_path / "patterns.jsonl"
+    patterns.write_text("\n".join(lines))
+    with pytest.raises(CommandError, match="Cannot read patterns") as error:
+        bulk(options("none", address, [corpus], tmp_path / "output", patterns=str(patterns)))
+    assert re.search(message, error.value.text)
+    assert not (tmp_path / "output").exists()
 
 
 def test_a_second_run_does_what_is_missing(
