@@ -428,7 +428,7 @@ def quickstart(session):
     session.run("python", "benchmarks/component.py", trained, *corpus, "--rounds", "1")
     treebank = ("--treebank", "projects/quickstart/assets/en_quick-ud-dev.conllu", "--rounds", "1")
     session.run("python", "benchmarks/guidelines.py", trained, *treebank, *out)
-    session.run("python", "benchmarks/alternatives.py", trained, *corpus, *out)
+    session.run("python", "benchmarks/patterns.py", trained, *corpus, *out)
     limits = ("--oracle-limit", "3", "--text", corpus[1])
     session.run("python", "benchmarks/calibration.py", trained, *corpus, *limits, *out)
     compare = "benchmarks/compare_with_spacy_parser.py"

@@ -294,6 +294,16 @@ def test_alternatives_page_runs(web_pipeline, capsys, tmp_path, monkeypatch):
     assert f"```\n{uncertain}```" in text
 
 
+def test_extraction_page_runs(web_pipeline, capsys):
+    text = (ROOT / "docs" / "extraction.md").read_text(encoding="utf8")
+    namespace = {}
+    first, second = blocks("docs/extraction.md", "python")
+    run(first, web_pipeline, namespace)
+    assert f"```\n{capsys.readouterr().out}```" in text
+    run(second, web_pipeline, namespace)
+    assert 0.9 < float(capsys.readouterr().out) <= 1
+
+
 def test_label_schemes_page_runs(web_pipeline, capsys):
     namespace = {}
     for block in blocks("docs/label-schemes.md", "python"):

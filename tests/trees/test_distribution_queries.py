@@ -331,7 +331,7 @@ def test_log_prob_takes_several_trees_of_each_sentence():
 
 @pytest.mark.parametrize("masked", [True, False])
 def test_probabilities_of_arcs(masked):
-    """Of k sets of each sentence of a batch, next to enumeration; float32, and confident."""
+    """Probabilities of k sets of arcs of each sentence of a batch, next to enumeration."""
     rng = rng_for(30, masked)
     for scale in (1, 100):
         sentences = [(rng.normal(size=(n + 1, n + 1)) * scale).astype("f4") for n in (4, 1, 3)]
