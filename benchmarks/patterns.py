@@ -152,8 +152,8 @@ def report(
     header = ["pattern", "matches", "parse: precision", "recall", "F"]
     header += ["all trees: best F", "parse: AP", "all trees: AP", "calibration error"]
     return [
-        f"{model}, matches of at least {threshold:g}, found in {1e3 * seconds / n_sentences:.2f} ms "
-        f"a sentence; AP is average precision.",
+        f"{model}, matches of at least {threshold:g}, found in {1e3 * seconds / n_sentences:.2f} "
+        f"ms a sentence; AP is average precision.",
         table(header, scores),
         "The lowest threshold with this precision (its recall):",
         table(["pattern", *(f"{each:g}" for each in WANTED)], wanted),

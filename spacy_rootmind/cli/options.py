@@ -159,7 +159,7 @@ class BulkOptions:
     id_column: Annotated[str, Option()] = "id"
     """Column that identifies documents in Parquet."""
     patterns: Annotated[str | None, Option("--patterns", metavar="FILE")] = None
-    """Write the matches of patterns over all trees, as Parquet beside the parses. FILE is JSONL:
+    """Write the matches of patterns over all trees, as Parquet next to the parses. FILE is JSONL:
     {"key": ..., "pattern": [...]}, as for spaCy's DependencyMatcher.
     """
     match_threshold: Annotated[
