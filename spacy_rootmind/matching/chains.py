@@ -5,9 +5,9 @@ probability is a sum over chains. A search that takes the most probable ones fir
 below by complete chains, from above by these and the chains that it has begun.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
-from itertools import count
+from itertools import count, islice
 
 import numpy as np
 
@@ -18,8 +18,10 @@ from spacy_rootmind.trees.conventions import ROOT
 FLOOR = 1e-13
 # The bounds are at most this far apart, unless the search ends after this number of steps.
 WIDTH, MOST_STEPS = 0.01, 1000
-# Rounds in which the bounds of all pairs are lowered.
-ROUNDS = 12
+# Multiplications for all searches in a sentence, in seconds; but a number of steps at least.
+WORK, FEWEST_STEPS = 3e9, 50
+# Rounds in which the bounds of all pairs are lowered, unless they change less.
+ROUNDS, CHANGE = 12, 1e-3
 
 Chain = tuple[int, int]
 """A token, and the one that has to be above it."""
@@ -34,11 +36,13 @@ def ancestor_bounds(marginals: Matrix) -> Matrix:
     """
     bounds = np.ones_like(marginals)
     for _ in range(ROUNDS):
-        np.fill_diagonal(bounds, 1.0)
-        lower = np.zeros_like(bounds)
+        sums = np.zeros_like(bounds)
         for head in range(1, len(bounds)):
-            lower += np.minimum(marginals[:, head, None], bounds[head])
-        bounds = np.minimum(lower, bounds)
+            sums += np.minimum(marginals[:, head, None], bounds[head])
+        np.fill_diagonal(sums, 1.0)
+        before, bounds = bounds, np.minimum(sums, bounds)
+        if (before - bounds).max() < CHANGE:
+            break
     np.fill_diagonal(bounds, 0.0)
     return bounds
 
@@ -49,6 +53,7 @@ def bound_chains(
     chains: Sequence[Chain],
     highest: Matrix,
     threshold: float,
+    steps: Iterator[int],
 ) -> Bounds:
     """Bound the probability that a tree has all chains and one of some sets of arcs.
 
@@ -62,6 +67,8 @@ def bound_chains(
         `ancestor_bounds` of the marginals.
     threshold : float
         The search ends as soon as the probability is known to be below this.
+    steps : iterator
+        The steps that are left to all searches in the sentence.
     """
     low, numbers = 0.0, count()
     # Minus the most that each set adds; the token whose head is wanted next; the probability.
@@ -72,21 +79,21 @@ def bound_chains(
         token, upper = _find_open(arcs, chains) if prob > 0 else (ROOT, ROOT)
         if token == upper:
             return prob if token != ROOT else 0.0
-        bound = min(prob, highest[token, upper])
+        bound = min(prob, float(highest[token, upper]))
         if bound > 0:
             heappush(begun, (-bound, next(numbers), arcs, token, prob))
         return 0.0
 
     for arcs, prob in arc_sets:
         low += add(arcs, prob)
-    for _ in range(MOST_STEPS):
+    for _ in islice(steps, MOST_STEPS):
         width = -sum(each[0] for each in begun)
         if width <= WIDTH or low + width < threshold:
             break
         _, _, arcs, token, prob = heappop(begun)
-        row, given = trees.head_probs(arcs, token), arcs.get(token, np.ones(len(highest)))
-        for head in np.flatnonzero(row >= FLOOR).tolist():
-            low += add({**arcs, token: only(head, given)}, prob * row[head])
+        probs, given = trees.head_probs(arcs, token), arcs.get(token, np.ones(len(highest)))
+        for head in np.flatnonzero(probs >= FLOOR).tolist():
+            low += add({**arcs, token: only(head, given)}, prob * float(probs[head]))
     return low, min(low - sum(each[0] for each in begun), 1.0)
 
 

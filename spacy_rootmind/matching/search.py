@@ -7,7 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spacy_rootmind.annotation.sentence_trees import ArcSet, Matrix, SentenceTrees, only
-from spacy_rootmind.matching.chains import FLOOR, Bounds, ancestor_bounds, bound_chains
+from spacy_rootmind.matching.chains import (
+    FEWEST_STEPS,
+    FLOOR,
+    WORK,
+    Bounds,
+    ancestor_bounds,
+    bound_chains,
+)
 from spacy_rootmind.matching.patterns import (
     ARC,
     CHAIN,
@@ -55,6 +62,7 @@ class SentenceSearch:
         self._has_label = np.add.reduce(np.where(accepted, counts, 0.0), 1) >= self.threshold
         tokens = np.arange(len(trees.marginals))
         distances = tokens - tokens[:, None]
+        self._steps = iter(range(max(int(WORK / len(tokens) ** 3), FEWEST_STEPS)))
         self._places = {name: is_there(distances) for name, is_there in PLACES.items()}
 
     def find(self, patterns: Sequence[Pattern]) -> Iterator[tuple[Pattern, list[int], Bounds]]:
@@ -75,7 +83,9 @@ class SentenceSearch:
         chains = [(tokens[r.lower], tokens[r.upper]) for r in pattern.relations if r.kind == CHAIN]
         if not chains or prob < self.threshold:
             return prob, prob
-        return bound_chains(self.trees, arc_sets, chains, self._ancestors, self.threshold)
+        return bound_chains(
+            self.trees, arc_sets, chains, self._ancestors, self.threshold, self._steps
+        )
 
     @cached_property
     def _ancestors(self) -> Matrix:
