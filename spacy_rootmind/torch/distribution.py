@@ -189,6 +189,38 @@ class TreeDistribution:
         rows = heads.detach().cpu().reshape(len(self._batch), k, heads.shape[-1])
         return self._find(queries.LogProbs, rows).reshape(heads.shape[:-1])
 
+    def log_prob_of_arcs(self, heads: Tensor) -> Tensor:
+        """Find the log probability that a tree has given arcs, all of them; -inf where none has.
+
+        Parameters, results and errors are as for `log_prob`, with -1 for the words whose head may
+        be any. The gradient is the difference of the marginals with and without this condition.
+        """
+        check_heads(heads, tuple(self._given.shape[:-1]), several=True)
+        k = 1 if heads.ndim == self._given.ndim - 1 else heads.shape[-2]
+        rows = heads.detach().cpu().reshape(len(self._batch), k, heads.shape[-1])
+        exists = torch.from_numpy(self._trees.log_prob_of_arcs(as_array(rows)) > -np.inf)
+        # An impossible condition is left out, and has no gradient.
+        kept = torch.where(exists[..., None], rows, -1)[..., None]
+        allowed = (kept == -1) | (kept == torch.arange(heads.shape[-1]))
+        mask = self._trees.sentences.allowed
+        of_all = None if mask is None else torch.from_numpy(mask)
+        if of_all is not None:
+            allowed &= of_all[:, None]
+        # The differences of float32 numbers would lose digits.
+        scores = self._batch.double()[:, None].expand(allowed.shape)
+        lengths = torch.from_numpy(self._trees.lengths)
+        kind: Any = {"single_root": self.single_root, "projective": self.projective}
+        every = TreeDistribution(self._batch.double(), lengths=lengths, allowed=of_all, **kind)
+        restricted = TreeDistribution(
+            scores.flatten(0, 1),
+            lengths=lengths.repeat_interleave(k),
+            allowed=allowed.flatten(0, 1),
+            **kind,
+        )
+        found = restricted.log_partition.reshape(-1, k) - every.log_partition[:, None]
+        found = torch.where(exists, found, -torch.inf).reshape(heads.shape[:-1])
+        return found.to(self._given.device, self._given.dtype)
+
     def sample(
         self, k: int, *, replace: bool = True, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
