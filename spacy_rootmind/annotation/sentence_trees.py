@@ -83,9 +83,9 @@ class SentenceTrees:
         """The labels of probable arcs."""
         return self._stored.label_names
 
-    @cached_property
+    @property
     def label_counts(self) -> NDArray[np.float64]:
-        """How many arcs have each label, in the mean over all trees."""
+        """The mean number of arcs with each label, over all trees."""
         counts: Any = np.bincount(self._stored.labels, self._stored.probs, len(self.label_names))
         return counts
 

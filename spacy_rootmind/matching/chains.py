@@ -55,20 +55,11 @@ def bound_chains(
     threshold: float,
     steps: Iterator[int],
 ) -> Bounds:
-    """Bound the probability that a tree has all chains and one of some sets of arcs.
+    """Bound the probability that a tree has all chains, and one of some sets of arcs.
 
-    Parameters
-    ----------
-    trees : SentenceTrees
-    arc_sets : iterable of (ArcSet, float)
-        Sets that exclude each other, and the probability of each.
-    chains : list of (lower, upper)
-    highest : Matrix
-        `ancestor_bounds` of the marginals.
-    threshold : float
-        The search ends as soon as the probability is known to be below this.
-    steps : iterator
-        The steps that are left to all searches in the sentence.
+    These exclude each other, and come with the probability of each; `highest` are the
+    `ancestor_bounds` of the marginals. The search ends as soon as the probability is known to be
+    below `threshold`, or there are no `steps` left.
     """
     low, numbers = 0.0, count()
     # Minus the most that each set adds; the token whose head is wanted next; the probability.

@@ -74,14 +74,6 @@ class TreeMatcher:
         # The conditions that labels meet.
         self._accepted: dict[str, NDArray[np.bool_]] = {}
 
-    def __len__(self) -> int:
-        """Count the keys."""
-        return len({pattern.key for pattern in self._patterns})
-
-    def __contains__(self, key: object) -> bool:
-        """Tell whether there are patterns with this key."""
-        return any(pattern.key == key for pattern in self._patterns)
-
     def add(self, key: str, patterns: Sequence[Sequence[dict[str, Any]]]) -> None:
         """Add patterns; a match of any of them has this key.
 

@@ -57,9 +57,10 @@ class SentenceSearch:
         self.accepted = accepted
         self.threshold = max(threshold, FLOOR)
         self._marginals = {frozenset({0}): trees.marginals}
-        self._has_token = np.logical_or.reduce(attributes, 1)
+        # The conditions that tokens meet, and that enough arcs do in the mean over all trees.
         counts = np.append(trees.label_counts, np.inf)
-        self._has_label = np.add.reduce(np.where(accepted, counts, 0.0), 1) >= self.threshold
+        self._attributes_met = np.logical_or.reduce(attributes, 1)
+        self._labels_met = np.where(accepted, counts, 0.0).sum(1) >= self.threshold
         tokens = np.arange(len(trees.marginals))
         distances = tokens - tokens[:, None]
         self._steps = iter(range(max(int(WORK / len(tokens) ** 3), FEWEST_STEPS)))
@@ -67,8 +68,14 @@ class SentenceSearch:
 
     def find(self, patterns: Sequence[Pattern]) -> Iterator[tuple[Pattern, list[int], Bounds]]:
         """Find the matches of patterns: the token of each node, and bounds on the probability."""
-        possible = filter(self._may_match, patterns)
-        candidates = [each for pattern in possible for each in self._candidates(pattern)]
+        candidates = [
+            each
+            for pattern in patterns
+            if all(
+                self._attributes_met[a] and self._labels_met[label] for a, label in pattern.nodes
+            )
+            for each in self._candidates(pattern)
+        ]
         arc_sets = [arcs for *_, own in candidates for arcs in own]
         probs = iter(self.trees.probs(arc_sets).tolist() if arc_sets else [])
         for pattern, tokens, own in candidates:
@@ -92,10 +99,6 @@ class SentenceSearch:
         return ancestor_bounds(self.trees.marginals)
 
     # --- candidates ----------------------------------------------------------------------------
-
-    def _may_match(self, pattern: Pattern) -> bool:
-        """Tell whether there are tokens for all nodes, and enough arcs with their labels."""
-        return all(self._has_token[own] and self._has_label[label] for own, label in pattern.nodes)
 
     def _candidates(self, pattern: Pattern) -> Iterator[Candidate]:
         """List the tokens that may match; each of a pattern's relations is probable enough."""
