@@ -137,10 +137,17 @@ def test_enumeration(n, seed):
     expected = enumerate_matches(theirs, patterns, words, scores, label_probs)
     doc = Doc(nlp.vocab, words=words, heads=[0] * n, deps=["ROOT", *["x"] * (n - 1)])
     store_records(doc, [(0, n, ParseDetails(trees=stored, tree=np.zeros(n, np.int32)))])
+    matcher = make_matcher(TreeMatcher, nlp, patterns)
     found = {
         (match.key, *(token.i for token in match.tokens)): match
-        for match in make_matcher(TreeMatcher, nlp, patterns)(doc, threshold=0)
+        for match in matcher(doc, threshold=0)
     }
+    # Nothing is pruned that is probable enough; only the bounds of chains may end elsewhere.
+    for threshold in (0.1, 0.4):
+        listed = {(m.key, *(token.i for token in m.tokens)) for m in matcher(doc, threshold)}
+        probable = {key for key, match in found.items() if match.prob >= threshold}
+        assert all(abs(found[key].prob - threshold) < 0.01 for key in listed ^ probable)
+        assert all(found[key].low < found[key].high for key in listed ^ probable)
     assert found.keys() >= {match for match, prob in expected.items() if prob > 1e-9}
     for key, match in found.items():
         prob = expected.get(key, 0.0)
