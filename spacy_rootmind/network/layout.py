@@ -165,6 +165,11 @@ class Layout:
         rows[positions > lengths[:, None]] = self.n_rows
         return Bucket(members, lengths, rows, self.n_rows, is_compiled(self.ops))
 
+    def pad(self, flat: Ints1d, fill: int) -> list[Ints2d]:
+        """Copy numbers of rows, on the host, to an array (b, m) for each bucket."""
+        extended = np.append(flat, np.array(fill, dtype=flat.dtype))
+        return [extended[bucket.rows] for bucket in self.buckets]
+
     @property
     def on_device(self) -> "Layout":
         """The layout in arrays of the network's device; itself on the CPU."""

@@ -163,12 +163,14 @@ def parse_scored(
     """Find the best trees of sentences, their labels and the details, from their arc scores."""
     batch = make_batch(model, scores, sentences, context)
     parsed = find_trees(batch)
-    trees = zip(batch.in_order(parsed.heads), batch.in_order(parsed.labels), strict=True)
-    details = find_details(batch, parsed)
+    roots, details = scores.layout.roots.tolist(), find_details(batch, parsed)
     return [
-        SentenceParse(heads[: n + 1], labels[1 : n + 1], own)
-        for (heads, labels), own, each in zip(trees, details, sentences, strict=True)
-        for n in [len(each.words)]
+        SentenceParse(
+            parsed.heads[root : root + len(each.words) + 1],
+            parsed.labels[root + 1 : root + len(each.words) + 1],
+            own,
+        )
+        for root, own, each in zip(roots, details, sentences, strict=True)
     ]
 
 
