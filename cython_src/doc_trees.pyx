@@ -5,12 +5,13 @@ heads in a fixed number of sweeps, which falls short on strongly non-projective 
 `subtree` and `doc.sents` then come out wrong. Here every token passes its edges on once, after all
 of its own dependents have, so any tree comes out right in O(n).
 """
-from libc.stdint cimport int32_t, uint64_t
+from libc.stdint cimport int8_t, int32_t, uint64_t
 
 import numpy as np
 
 from spacy.attrs cimport IS_SPACE
 from spacy.lexeme cimport Lexeme
+from spacy.parts_of_speech cimport ADV, PART
 from spacy.structs cimport TokenC
 from spacy.tokens.doc cimport Doc
 
@@ -77,6 +78,50 @@ def read_tokens(list docs not None):
             columns[3, place] = token.dep
             columns[4, place] = Lexeme.c_check_flag(token.lex, IS_SPACE)
             place += 1
+    return found
+
+
+def read_words(
+        list sentences not None, const int8_t[::1] number_of_pos not None, dict known not None,
+        read_feats not None):
+    """Read what rules of UD need of the words of sentences, as spacy_rootmind.guidelines.words.
+
+    Parameters
+    ----------
+    sentences : list of (Doc, intp array)
+        A Doc, and its tokens that are the words of a sentence.
+    number_of_pos
+        The number of each part of speech.
+    known : dict
+        What rules need of features, by their hash. Others are added.
+    read_feats : callable
+        Reads it from features as in CoNLL-U: ExtPos, -1 without one, Polarity=Neg and Poss=Yes.
+    """
+    cdef Doc doc
+    cdef Py_ssize_t i, place = 0
+    cdef const Py_ssize_t[::1] tokens
+    cdef const TokenC* token
+    cdef int8_t external, negative, possessive
+    found = np.zeros((5, sum([1 + len(tokens) for _, tokens in sentences])), dtype=np.int8)
+    cdef int8_t[:, ::1] words = found
+    for doc, tokens in sentences:
+        for i in range(tokens.shape[0]):
+            place += 1
+            token = &doc.c[tokens[i]]
+            feats = known.get(token.morph)
+            if feats is None:
+                feats = read_feats(doc.vocab.strings[token.morph] if token.morph else "")
+                known[token.morph] = feats
+            external, negative, possessive = feats
+            words[0, place] = words[1, place] = number_of_pos[<int>token.pos]
+            if external >= 0:
+                words[1, place] = external
+            words[2, place] = negative and (token.pos == PART or token.pos == ADV)
+            words[3, place] = possessive
+            words[4, place] = token.spacy or (
+                tokens[i] + 1 < doc.length
+                and Lexeme.c_check_flag(doc.c[tokens[i] + 1].lex, IS_SPACE))
+        place += 1
     return found
 
 

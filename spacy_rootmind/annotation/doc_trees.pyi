@@ -1,3 +1,6 @@
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from spacy.tokens import Doc
@@ -11,3 +14,9 @@ def set_trees(
 def write_extents(doc: Doc, start: int, extents: NDArray[np.int32]) -> None: ...
 def has_extents(doc: Doc, start: int, extents: NDArray[np.int32]) -> bool: ...
 def read_tokens(docs: list[Doc]) -> NDArray[np.uint64]: ...
+def read_words(
+    sentences: list[tuple[Doc, NDArray[np.int64]]],
+    number_of_pos: NDArray[np.int8],
+    known: dict[int, tuple[int, bool, bool]],
+    read_feats: Callable[[str], Any],
+) -> NDArray[np.int8]: ...
