@@ -1,4 +1,4 @@
-"""Writing of dependency trees into a Doc, and reading and comparison of its tokens.
+"""Writing of dependency trees into Docs, and reading and comparison of their tokens.
 
 spaCy's own routes (`Doc.from_array`, `token.head = ...`) hand subtree edges from dependents to
 heads in a fixed number of sweeps, which falls short on strongly non-projective trees: `left_edge`,
@@ -9,7 +9,7 @@ from libc.stdint cimport int8_t, int32_t, uint64_t
 
 import numpy as np
 
-from spacy.attrs cimport IS_SPACE
+from spacy.attrs cimport IS_ALPHA, IS_SPACE
 from spacy.lexeme cimport Lexeme
 from spacy.parts_of_speech cimport ADV, PART
 from spacy.structs cimport TokenC
@@ -53,6 +53,111 @@ def set_trees(
             raise ValueError("expected sentence starts in ascending order")
     _bottom_up(heads, sentence_starts, np.zeros(n, dtype=np.int32), order)
     _write(doc, heads, deps, sentence_starts, order)
+
+
+def read_row(list docs not None, str sents_hook not None):
+    """Read what the planning of sentences needs of the tokens of Docs, one Doc after another.
+
+    `sents_hook` is the name among the hooks of a Doc of a function that computes its sentences.
+
+    Returns
+    -------
+    bounds : intp array of shape (n_docs + 1,)
+        The first token of each Doc, and the number of all tokens.
+    tokens : int8 array of shape (4, n_tokens)
+        Whether each is whitespace; is alphabetic; is a word after the first one of its Doc. And
+        whether it starts a sentence: 1 yes, -1 no, 0 unknown.
+    docs : int8 array of shape (2, n_docs)
+        Whether each has whitespace; has labels and sentence starts as annotation.
+    """
+    cdef Doc doc
+    cdef Py_ssize_t i, number = 0, place = 0
+    cdef const TokenC* token
+    cdef bint has_word, has_dep, has_mark, is_space
+    found_bounds = np.zeros(len(docs) + 1, dtype=np.intp)
+    found_docs = np.zeros((2, len(docs)), dtype=np.int8)
+    found_tokens = np.zeros((4, sum(map(len, docs))), dtype=np.int8)
+    cdef Py_ssize_t[::1] bounds = found_bounds
+    cdef int8_t[:, ::1] flags = found_docs, tokens = found_tokens
+    for doc in docs:
+        has_word = has_dep = has_mark = False
+        for i in range(doc.length):
+            token = &doc.c[i]
+            is_space = Lexeme.c_check_flag(token.lex, IS_SPACE)
+            tokens[0, place + i] = is_space
+            tokens[1, place + i] = Lexeme.c_check_flag(token.lex, IS_ALPHA)
+            tokens[2, place + i] = has_word and not is_space
+            tokens[3, place + i] = <int8_t>token.sent_start
+            has_word |= not is_space
+            has_dep |= token.dep != 0
+            has_mark |= i > 0 and token.sent_start != 0
+            flags[0, number] |= is_space
+        if sents_hook in doc.user_hooks:
+            has_mark = False
+            tokens[3, place:place + doc.length] = -1
+            for sentence in doc.sents:
+                tokens[3, place + <Py_ssize_t>sentence.start] = 1
+        flags[1, number] = has_dep and has_mark
+        place += doc.length
+        number += 1
+        bounds[number] = place
+    return found_bounds, found_tokens, found_docs
+
+
+def join_trees(
+        const Py_ssize_t[::1] starts not None, const Py_ssize_t[::1] words not None,
+        const int32_t[::1] heads not None, const int32_t[::1] labels not None,
+        int32_t space_label):
+    """Convert the trees of sentences from words to tokens; returns heads and numbers of labels.
+
+    Whitespace is attached to the word before it in its sentence, or else to the first word, with
+    `space_label`. In a sentence without words, the first token is the root.
+
+    Parameters
+    ----------
+    starts : intp array of shape (n_sentences + 1,)
+        The first token of each sentence, and the number of tokens.
+    words : intp array of shape (n_words,)
+        The tokens that are words.
+    heads, labels : int32 array of shape (n_words + n_sentences,)
+        A row for the ROOT of each sentence and then one for each word: the place of its head in
+        the sentence, 0 for ROOT, and the number of its label, 0 for that of the root.
+    """
+    cdef Py_ssize_t s, token, first, word = 0, row = 0
+    cdef Py_ssize_t n = starts[starts.shape[0] - 1]
+    cdef int32_t above
+    cdef int32_t[::1] token_heads = np.empty(n, dtype=np.int32)
+    cdef int32_t[::1] token_labels = np.full(n, space_label, dtype=np.int32)
+    for s in range(starts.shape[0] - 1):
+        first = word
+        above = <int32_t>starts[s]
+        if word < words.shape[0] and words[word] < starts[s + 1]:
+            above = <int32_t>words[word]
+        else:
+            token_labels[above] = 0
+        row += 1
+        for token in range(starts[s], starts[s + 1]):
+            if word < words.shape[0] and words[word] == token:
+                above = <int32_t>token
+                token_heads[token] = <int32_t>words[first + heads[row] - 1] if heads[row] else above
+                token_labels[token] = labels[row]
+                word += 1
+                row += 1
+            else:
+                token_heads[token] = above
+    return token_heads.base, token_labels.base
+
+
+def hash_labels(const int32_t[::1] labels not None, names not None, strings not None):
+    """Look up the hashes of labels, given by numbers; their names are added to the StringStore."""
+    cdef Py_ssize_t i
+    cdef uint64_t[::1] hashes = np.empty(labels.shape[0], dtype=np.uint64)
+    cdef uint64_t[::1] known = np.zeros(len(names), dtype=np.uint64)
+    for i in range(labels.shape[0]):
+        if not known[labels[i]]:
+            known[labels[i]] = strings.add(names[labels[i]])
+        hashes[i] = known[labels[i]]
+    return hashes.base
 
 
 def read_tokens(list docs not None):

@@ -1,8 +1,9 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from spacy.strings import StringStore
 from spacy.tokens import Doc
 
 def set_trees(
@@ -11,6 +12,19 @@ def set_trees(
     deps: NDArray[np.uint64],
     sentence_starts: NDArray[np.int32],
 ) -> None: ...
+def read_row(
+    docs: list[Doc], sents_hook: str
+) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.int8]]: ...
+def join_trees(
+    starts: NDArray[np.int64],
+    words: NDArray[np.int64],
+    heads: NDArray[np.int32],
+    labels: NDArray[np.int32],
+    space_label: int,
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]: ...
+def hash_labels(
+    labels: NDArray[np.int32], names: Sequence[str], strings: StringStore
+) -> NDArray[np.uint64]: ...
 def write_extents(doc: Doc, start: int, extents: NDArray[np.int32]) -> None: ...
 def has_extents(doc: Doc, start: int, extents: NDArray[np.int32]) -> bool: ...
 def read_tokens(docs: list[Doc]) -> NDArray[np.uint64]: ...

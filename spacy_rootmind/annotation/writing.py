@@ -1,7 +1,8 @@
 """Conversion of trees from words to tokens, and their annotation on a Doc."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -13,78 +14,84 @@ from spacy_rootmind.annotation import doc_trees
 from spacy_rootmind.annotation.details import ParseDetails
 from spacy_rootmind.annotation.record_schema import UnreadableDetailsError
 from spacy_rootmind.annotation.records import store_records
-from spacy_rootmind.annotation.sentences import (
-    SPACE_LABEL,
-    Sentences,
-    attach_spaces,
-    sentence_starts,
-)
+from spacy_rootmind.annotation.sentences import SPACE_LABEL, Starts, TokenRow, sentence_starts
 from spacy_rootmind.annotation.teacher_records import read_distributions
 from spacy_rootmind.annotation.warn_once import WarnOnce
-from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
 
 warn_of_dropped = WarnOnce(
     "Tree distributions that earlier teachers left on a Doc are dropped: %s."
 )
 
 
-@dataclass(frozen=True, eq=False)
-class SentenceParse:
-    """The tree of a sentence over its words, numbers of labels, (n,), and details.
+class SentenceTrees(NamedTuple):
+    """The trees of sentences over their words, one after the other, and the details of each.
 
-    Heads, (n + 1,), are as returned by `decode`.
+    Heads and labels have a row for the ROOT of each sentence and then one for each word: heads as
+    returned by `decode`, and numbers of labels.
     """
 
     heads: NDArray[np.int32]
     labels: NDArray[np.int32]
-    details: ParseDetails
+    details: Sequence[ParseDetails]
+
+    @classmethod
+    def joined(cls, parts: Sequence["SentenceTrees"]) -> "SentenceTrees":
+        """Join the trees of several batches of sentences."""
+        if len(parts) == 1:
+            return parts[0]
+        heads, labels = (
+            np.concatenate([np.zeros(0, dtype=np.int32), *(part[i] for part in parts)])
+            for i in range(2)
+        )
+        return cls(heads, labels, [own for part in parts for own in part.details])
 
 
 class DocParse(NamedTuple):
     """The trees of a Doc over its tokens: heads, where a root is its own, and labels.
 
-    `starts` are as returned by `sentences.sentence_starts`. Details are the first token, the end
-    and the details over tokens of each sentence that has any.
+    Labels are places in `label_names`. `starts` are as returned by `sentences.sentence_starts`.
+    Details are the first token, the end and the details over tokens of each sentence that has any.
     """
 
     heads: NDArray[np.int32]
-    deps: list[str]
+    labels: NDArray[np.int32]
+    label_names: Sequence[str]
     starts: NDArray[np.int32]
     details: Sequence[tuple[int, int, ParseDetails]] = ()
 
 
 def join_sentences(
-    doc: Doc,
-    starts: NDArray[np.int64],
-    sentences: Sentences,
-    parses: Iterator[SentenceParse],
-    labels: Sequence[str],
-) -> DocParse:
-    """Convert the trees of a Doc's sentences from words to tokens, whitespace included.
+    row: TokenRow, starts: Starts, trees: SentenceTrees, labels: Sequence[str]
+) -> list[DocParse]:
+    """Convert the trees of the sentences of Docs from words to tokens, whitespace included.
 
-    `parses` yields the parse of each sentence, in order. `labels` are the names of all labels by
-    number, the root's first.
+    `labels` are the names of all labels by number, the root's first.
     """
-    heads = np.full(len(doc), MISSING, dtype=np.int32)
-    deps = [SPACE_LABEL] * len(doc)
-    details = []
-    for start, stop, tokens in zip(
-        starts[:-1].tolist(), starts[1:].tolist(), sentences, strict=True
-    ):
-        parse = next(parses)
-        local = parse.heads[1:]
-        heads[tokens] = np.where(local == ROOT, tokens, tokens[local - 1])
-        for token, label in zip(tokens.tolist(), parse.labels.tolist(), strict=True):
-            deps[token] = labels[label]
-        if len(tokens) < stop - start:
-            attach_spaces(heads[start:stop], start)
-            if not len(tokens):
-                deps[start] = labels[ROOT_LABEL]
-        if not parse.details.is_empty:
+    names = (*labels, SPACE_LABEL)
+    heads, numbers = doc_trees.join_trees(starts, row.words, trees.heads, trees.labels, len(labels))
+    stops = np.searchsorted(starts, row.bounds).tolist()
+    parses = []
+    for number, (start, stop) in enumerate(pairwise(stops)):
+        place = row.place(number)
+        own = (starts[start : stop + 1] - place.start).astype(np.int32)
+        own_heads = heads[place] - np.int32(place.start)
+        details = [
             # The confidence is that of this tree: with other heads it no longer holds.
-            tree = heads[start:stop] - start
-            details.append((start, stop, parse.details.over_tokens(tokens - start, tree)))
-    return DocParse(heads, deps, starts.astype(np.int32), details)
+            (first, end, found.over_tokens(_words_within(row, place.start, first, end), tree))
+            for (first, end), found in zip(
+                pairwise(own.tolist()), trees.details[start:stop], strict=True
+            )
+            if not found.is_empty
+            for tree in [own_heads[first:end] - np.int32(first)]
+        ]
+        parses.append(DocParse(own_heads, numbers[place], names, own, details))
+    return parses
+
+
+def _words_within(row: TokenRow, offset: int, start: int, stop: int) -> NDArray[np.int64]:
+    """List the words of a sentence by their places in it; its Doc starts at token `offset`."""
+    first, end = np.searchsorted(row.words, [offset + start, offset + stop])
+    return row.words[first:end] - (offset + start)
 
 
 def annotate(doc: Doc, parse: DocParse) -> None:
@@ -92,8 +99,7 @@ def annotate(doc: Doc, parse: DocParse) -> None:
     if not len(doc):
         return
     # The Doc's StringStore may be another than the component's.
-    hashes = {label: doc.vocab.strings.add(label) for label in set(parse.deps)}
-    deps = np.array([hashes[label] for label in parse.deps], dtype=np.uint64)
+    deps = doc_trees.hash_labels(parse.labels, parse.label_names, doc.vocab.strings)
     doc_trees.set_trees(doc, parse.heads, deps, parse.starts)
     # Even without new details: an earlier parse's no longer hold.
     store_records(doc, [_with_earlier_teachers(doc, *details) for details in parse.details])

@@ -6,6 +6,7 @@ the rows TAG, EXTERNAL, NEGATIVE, POSSESSIVE and SPACE_AFTER.
 
 from collections.abc import Sequence
 from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 from spacy.parts_of_speech import IDS

@@ -31,13 +31,14 @@ from spacy_rootmind.annotation.details import ParseDetails
 from spacy_rootmind.annotation.gold import GoldBatch, training_starts
 from spacy_rootmind.annotation.sentences import (
     CERTAIN,
+    TokenRow,
     bounds,
     choose_starts,
     join_wordless,
     scored_tokens,
     words_of,
 )
-from spacy_rootmind.annotation.writing import SentenceParse, annotate, join_sentences
+from spacy_rootmind.annotation.writing import SentenceTrees, annotate, join_sentences
 from spacy_rootmind.guidelines.constraints import Constraints
 from spacy_rootmind.network.architecture import ParserInput
 from spacy_rootmind.pipeline.details import sigmoid
@@ -63,7 +64,8 @@ def boundary_scores(nlp, doc):
 
 def starts_by(doc, log_odds):
     """The sentence starts of positive log-odds, after sentences without a word are joined."""
-    return choose_starts(doc, join_wordless(doc, log_odds), 512)[0].tolist()[:-1]
+    row = TokenRow([doc])
+    return choose_starts(row, join_wordless(row, log_odds), 512)[0].tolist()[:-1]
 
 
 # --- finding them ------------------------------------------------------------------------------
@@ -211,12 +213,12 @@ def test_any_tree_comes_into_the_doc_with_whitespace_anywhere():
         n = int(rng.integers(1, 40))
         doc = Doc(VOCAB, words=random_words(rng, n, 0.3))
         starts = bounds(np.flatnonzero(rng.random(n) < 0.15), n)
-        sentences = scored_tokens(doc, starts)
+        row = TokenRow([doc])
+        sentences = scored_tokens(row, starts)
         trees = [random_heads(rng, len(words), True) for words in sentences]
-        parses = [
-            SentenceParse(tree, (tree[1:] != 0).astype("i4"), ParseDetails()) for tree in trees
-        ]
-        annotate(doc, join_sentences(doc, starts, sentences, iter(parses), ("ROOT", "x")))
+        heads = np.concatenate(trees, dtype="i4")
+        found = SentenceTrees(heads, (heads > 0).astype("i4"), [ParseDetails()] * len(trees))
+        annotate(doc, *join_sentences(row, starts, found, ("ROOT", "x")))
         assert starts_of(doc) == starts[:-1].tolist()
         assert_parsed(doc)
         for words, tree in zip(sentences, trees, strict=True):
@@ -663,8 +665,8 @@ def test_probabilities_of_starts_are_saved_and_outdated_with_their_sentence(make
 def test_each_sentence_has_a_word(text, starts, expected):
     doc = spacy.blank("xx")(text)
     log_odds = np.array([1.0 if t.text in starts else -1e3 if t.is_space else -1.0 for t in doc])
-    chosen, _ = choose_starts(doc, join_wordless(doc, log_odds), 512)
-    found = [doc[a:b].text.strip() for a, b in itertools.pairwise(chosen.tolist())]
+    chosen = [*starts_by(doc, log_odds), len(doc)]
+    found = [doc[a:b].text.strip() for a, b in itertools.pairwise(chosen)]
     assert found == expected
 
 
@@ -685,8 +687,9 @@ def test_joined_sentences_keep_what_is_known():
         doc = Doc(VOCAB, words=words, spaces=(rng.random(len(words)) < 0.5).tolist())
         stated = CERTAIN * rng.choice([0, 0, 0, 1, -1], size=len(doc))
         log_odds = np.where([t.is_space for t in doc], -1e3, rng.normal(size=len(doc))) + stated
-        before, _ = choose_starts(doc, log_odds, 512)
-        after, _ = choose_starts(doc, join_wordless(doc, log_odds), 512)
+        row = TokenRow([doc])
+        before, _ = choose_starts(row, log_odds, 512)
+        after, _ = choose_starts(row, join_wordless(row, log_odds), 512)
         fixed = {0, len(doc), *np.flatnonzero(stated > 0).tolist()}
         assert fixed <= set(after.tolist())
         assert not set(np.flatnonzero(stated < 0).tolist()) & set(after[1:-1].tolist())
