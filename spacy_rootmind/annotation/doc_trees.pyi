@@ -12,9 +12,6 @@ def set_trees(
     deps: NDArray[np.uint64],
     sentence_starts: NDArray[np.int32],
 ) -> None: ...
-def read_row(
-    docs: list[Doc], sents_hook: str
-) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.int8]]: ...
 def join_trees(
     starts: NDArray[np.int64],
     words: NDArray[np.int64],

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from spacy.attrs import DEP, HEAD, IS_SPACE
 from spacy.tokens import Doc
 
-from spacy_rootmind.annotation.sentences import TokenRow
+from spacy_rootmind.annotation.sentences import SENTS_HOOK, TokenRow
 from spacy_rootmind.trees.conventions import MISSING
 
 # Hash of the empty label. spaCy then counts both the head and the label of the token as missing.
@@ -65,13 +65,12 @@ def annotated_starts(row: TokenRow, root_label: str) -> NDArray[np.int8]:
     root's label.
     """
     known = annotated_boundaries(row)
-    if not row.is_parsed.any():
-        return known
-    for number in np.flatnonzero(row.is_parsed).tolist():
-        doc = row.docs[number]
+    for doc, place in row.docs_with(row.has_label):
+        if SENTS_HOOK in doc.user_hooks or not doc.has_annotation("SENT_START"):
+            continue
         tops, has_root = _trees(doc, root_label)
         if not has_root.all() and _starts_are_those_of_heads(doc):
-            own = known[row.place(number)]
+            own = known[place]
             own[np.append(False, ~(has_root[1:] & has_root[:-1]))] = 0
             own[_within_a_tree(tops)] = -1
     return _start_with_words(row, known)
@@ -99,7 +98,10 @@ def _start_with_words(row: TokenRow, known: NDArray[np.int8]) -> NDArray[np.int8
 
     Whitespace belongs to the sentence before it, at the start of a Doc to the first one.
     """
-    known[~row.may_start & (known == 0)] = -1
+    is_first_word = np.searchsorted(row.words, row.firsts)
+    cannot_start = row.is_space.copy()
+    cannot_start[row.words[is_first_word[is_first_word < len(row.words)]]] = True
+    known[cannot_start & (known == 0)] = -1
     known[row.firsts] = 1
     return known
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.tokens import Doc
 
-from spacy_rootmind.annotation.doc_trees import read_row
+from spacy_rootmind.annotation.doc_trees import read_tokens
 
 Sentences = list[NDArray[np.int64]]
 Starts = NDArray[np.int64]
@@ -58,24 +58,27 @@ class TokenRow:
         The first token of each Doc, and the number of all tokens.
     firsts : int array
         The first token of each Doc that has any.
-    is_space, is_alpha, may_start : bool array of shape (n_tokens,)
-        May start: is a word after the first one of its Doc.
+    is_space, is_alpha, has_label : bool array of shape (n_tokens,)
     marks : int8 array of shape (n_tokens,)
         Marks of sentence starts: 1 yes, -1 no, 0 unknown. The annotation does not know of a Doc's
         hook for `doc.sents`, which decides where there is one.
-    has_space, is_parsed : bool array of shape (n_docs,)
-        Which Docs have whitespace tokens; which have labels and sentence starts as annotation.
     words : int array of shape (n_words,)
         The tokens that are not whitespace.
     """
 
     def __init__(self, docs: Sequence[Doc]) -> None:
         self.docs = list(docs)
-        self.bounds, tokens, flags = read_row(self.docs, SENTS_HOOK)
-        self.is_space, self.is_alpha, self.may_start = tokens[:3].view(np.bool_)
-        self.marks, (self.has_space, self.is_parsed) = tokens[3], flags.view(np.bool_)
+        self.bounds = np.cumsum([0, *map(len, self.docs)])
         self.firsts = self.bounds[:-1][self.bounds[1:] > self.bounds[:-1]]
+        label, mark, *flags = read_tokens(self.docs)[3:]
+        self.has_label, self.is_space, self.is_alpha = (own != 0 for own in (label, *flags))
+        self.marks = mark.astype(np.int8)
         self.words = np.flatnonzero(~self.is_space)
+        for number, doc in enumerate(self.docs):
+            if SENTS_HOOK in doc.user_hooks:
+                own = self.marks[self.place(number)]
+                own[:] = -1
+                own[[sentence.start for sentence in doc.sents]] = 1
 
     def __len__(self) -> int:
         """Count the tokens."""
@@ -84,6 +87,13 @@ class TokenRow:
     def place(self, number: int) -> slice:
         """Return the place of a Doc among all tokens."""
         return slice(*self.bounds[number : number + 2].tolist())
+
+    def docs_with(self, tokens: NDArray[np.bool_]) -> list[tuple[Doc, slice]]:
+        """List the Docs that have some of the tokens, each with its place."""
+        if not tokens.any():
+            return []
+        numbers = sorted(set(self.numbers_at(np.flatnonzero(tokens))))
+        return [(self.docs[number], self.place(number)) for number in numbers]
 
     def numbers_at(self, tokens: NDArray[np.int64]) -> list[int]:
         """List the numbers of the Docs that have some tokens."""

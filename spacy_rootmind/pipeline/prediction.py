@@ -311,11 +311,11 @@ def _stated_starts(row: TokenRow, context: PredictionContext) -> NDArray[np.floa
     stated = CERTAIN * known.astype(np.float64)
     if mode == "auto":
         settings = context.settings
-        for number in np.flatnonzero(row.has_space).tolist():
-            doc, own = row.docs[number], known[row.place(number)]
+        for doc, place in row.docs_with(row.is_space):
+            own = known[place]
             for before, after in sentence_gaps(doc, settings.blank_lines, settings.line_ends):
                 if not own[after] and not (own[before + 1 : after] == 1).any():
-                    stated[row.bounds[number] + after] = AT_LINE_END
+                    stated[place][after] = AT_LINE_END
     return stated
 
 
@@ -333,12 +333,9 @@ def _share_starts(
     row: TokenRow, log_odds: NDArray[np.floating], stated: NDArray[np.float64]
 ) -> NDArray[np.floating]:
     """Share starts in the lines of each Doc that has any, since lines end in whitespace."""
-    if not row.has_space.any():
-        return log_odds
     shared = log_odds.copy()
-    for number in np.flatnonzero(row.has_space).tolist():
-        own = row.place(number)
-        shared[own] = share_starts(row.docs[number], log_odds[own], stated[own])
+    for doc, own in row.docs_with(row.is_space):
+        shared[own] = share_starts(doc, log_odds[own], stated[own])
     return shared
 
 
