@@ -17,7 +17,7 @@ from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.pipeline.settings import Settings
 from spacy_rootmind.trees.constrained import ValidTrees, decode_valid
 from spacy_rootmind.trees.errors import NoTreeError
-from spacy_rootmind.trees.labelled import decode_labelled
+from spacy_rootmind.trees.labelled import Rows, decode_labelled
 
 
 @dataclass(frozen=True)
@@ -111,9 +111,7 @@ class ScoredBatch:
         temperature = self.context.temperature
         return [scores.astype(np.float64) / temperature for scores in self.scores.arcs_on_host]
 
-    def label_log_probs(
-        self, deps: NDArray[np.int64], heads: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
+    def label_log_probs(self, deps: Rows, heads: Rows) -> NDArray[np.float64]:
         """Find the log probabilities of all labels of arcs, given by flat rows."""
         log_probs = find_label_log_probs(
             self.labeller, self.scores, deps, heads, self.context.label_temperature
@@ -140,7 +138,7 @@ class ParsedBatch(NamedTuple):
 
     heads: NDArray[np.int32]
     labels: NDArray[np.int32]
-    labelled: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]
+    labelled: list[tuple[Rows, Rows, NDArray[np.float64]]]
     status: list[str | None] | None = None
 
 
@@ -195,9 +193,7 @@ def find_trees(batch: ScoredBatch) -> ParsedBatch:
     """Find the best tree of each sentence, and its labels."""
     settings, labelled = batch.context.settings, []
 
-    def find_labels(
-        deps: NDArray[np.int64], heads: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def find_labels(deps: Rows, heads: Rows) -> Any:
         labels, log_probs = find_best_labels(
             batch.labeller, batch.scores, deps, heads, batch.context.label_temperature
         )
@@ -243,7 +239,7 @@ def _find_valid_trees(batch: ScoredBatch, find_labels: Any, labelled: list[Any])
 
 def _labels_of_searched(
     batch: ScoredBatch, trees: ValidTrees
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+) -> tuple[Rows, Rows, NDArray[np.float64]]:
     """Find the log probabilities of labels of trees that were searched."""
     layout = batch.scores.layout
     deps = np.flatnonzero((trees.heads > 0) & (trees.decodes > 0)[layout.sentence_of_row])
