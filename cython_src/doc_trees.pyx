@@ -99,18 +99,6 @@ def join_trees(
     return token_heads.base, token_labels.base
 
 
-def hash_labels(const int32_t[::1] labels not None, names not None, strings not None):
-    """Look up the hashes of labels, given by numbers; their names are added to the StringStore."""
-    cdef Py_ssize_t i
-    cdef uint64_t[::1] hashes = np.empty(labels.shape[0], dtype=np.uint64)
-    cdef uint64_t[::1] known = np.zeros(len(names), dtype=np.uint64)
-    for i in range(labels.shape[0]):
-        if not known[labels[i]]:
-            known[labels[i]] = strings.add(names[labels[i]])
-        hashes[i] = known[labels[i]]
-    return hashes.base
-
-
 def read_tokens(list docs not None):
     """Read the tokens of Docs, one Doc after another.
 

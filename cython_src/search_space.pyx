@@ -162,17 +162,14 @@ cdef class LabelledSearch:
         if self.has_chart:
             chart_workspace_free(&self.chart)
 
-    def weights_of(self, Py_ssize_t sentence):
-        """View the weights of arcs, (m, m), with the log probability of the best label if known."""
-        return self.square_of(self.all_weights, sentence)
+    def arcs_of(self, Py_ssize_t sentence):
+        """View the weights of a sentence's arcs and their best labels, both (m, m).
 
-    def labels_of(self, Py_ssize_t sentence):
-        """View the best labels of arcs, (m, m); MISSING where they are not known."""
-        return self.square_of(self.all_labels, sentence)
-
-    cdef object square_of(self, object arcs, Py_ssize_t sentence):
+        Where the label is known, the weight has its log probability; elsewhere it is MISSING.
+        """
         cdef Py_ssize_t m = self.first[sentence + 1] - self.first[sentence]
-        return arcs[self.places[sentence]:self.places[sentence + 1]].reshape(m, m)
+        own = slice(self.places[sentence], self.places[sentence + 1])
+        return self.all_weights[own].reshape(m, m), self.all_labels[own].reshape(m, m)
 
     def run(self, find_labels, bint decode_again):
         """Find the trees and their labels; returns the first sentence without a tree, or -1.

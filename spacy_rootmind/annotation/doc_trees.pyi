@@ -1,9 +1,8 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.strings import StringStore
 from spacy.tokens import Doc
 
 def set_trees(
@@ -19,9 +18,6 @@ def join_trees(
     labels: NDArray[np.int32],
     space_label: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]: ...
-def hash_labels(
-    labels: NDArray[np.int32], names: Sequence[str], strings: StringStore
-) -> NDArray[np.uint64]: ...
 def write_extents(doc: Doc, start: int, extents: NDArray[np.int32]) -> None: ...
 def has_extents(doc: Doc, start: int, extents: NDArray[np.int32]) -> bool: ...
 def read_tokens(docs: list[Doc]) -> NDArray[np.uint64]: ...

@@ -1,8 +1,8 @@
 """Conversion of trees from words to tokens, and their annotation on a Doc."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,13 @@ from spacy_rootmind.annotation import doc_trees
 from spacy_rootmind.annotation.details import ParseDetails
 from spacy_rootmind.annotation.record_schema import UnreadableDetailsError
 from spacy_rootmind.annotation.records import store_records
-from spacy_rootmind.annotation.sentences import SPACE_LABEL, Starts, TokenRow, sentence_starts
+from spacy_rootmind.annotation.sentences import (
+    SPACE_LABEL,
+    Starts,
+    TokenRow,
+    scored_tokens,
+    sentence_starts,
+)
 from spacy_rootmind.annotation.teacher_records import read_distributions
 from spacy_rootmind.annotation.warn_once import WarnOnce
 
@@ -33,17 +39,6 @@ class SentenceTrees(NamedTuple):
     heads: NDArray[np.int32]
     labels: NDArray[np.int32]
     details: Sequence[ParseDetails]
-
-    @classmethod
-    def joined(cls, parts: Sequence["SentenceTrees"]) -> "SentenceTrees":
-        """Join the trees of several batches of sentences."""
-        if len(parts) == 1:
-            return parts[0]
-        heads, labels = (
-            np.concatenate([np.zeros(0, dtype=np.int32), *(part[i] for part in parts)])
-            for i in range(2)
-        )
-        return cls(heads, labels, [own for part in parts for own in part.details])
 
 
 class DocParse(NamedTuple):
@@ -67,31 +62,22 @@ def join_sentences(
 
     `labels` are the names of all labels by number, the root's first.
     """
-    names = (*labels, SPACE_LABEL)
+    names, parses = (*labels, SPACE_LABEL), []
     heads, numbers = doc_trees.join_trees(starts, row.words, trees.heads, trees.labels, len(labels))
-    stops = np.searchsorted(starts, row.bounds).tolist()
-    parses = []
-    for number, (start, stop) in enumerate(pairwise(stops)):
-        place = row.place(number)
-        own = (starts[start : stop + 1] - place.start).astype(np.int32)
+    words, stops = scored_tokens(row, starts), np.searchsorted(starts, row.bounds).tolist()
+    for number, sentences in enumerate(itertools.starmap(range, itertools.pairwise(stops))):
+        place, details = row.place(number), []
+        for i in sentences:
+            if not trees.details[i].is_empty:
+                first, stop = starts[i : i + 2].tolist()
+                # The confidence is that of this tree: with other heads it no longer holds.
+                tree = heads[first:stop] - np.int32(first)
+                found = trees.details[i].over_tokens(words[i] - first, tree)
+                details.append((first - place.start, stop - place.start, found))
+        own = starts[sentences.start : sentences.stop + 1] - place.start
         own_heads = heads[place] - np.int32(place.start)
-        details = [
-            # The confidence is that of this tree: with other heads it no longer holds.
-            (first, end, found.over_tokens(_words_within(row, place.start, first, end), tree))
-            for (first, end), found in zip(
-                pairwise(own.tolist()), trees.details[start:stop], strict=True
-            )
-            if not found.is_empty
-            for tree in [own_heads[first:end] - np.int32(first)]
-        ]
-        parses.append(DocParse(own_heads, numbers[place], names, own, details))
+        parses.append(DocParse(own_heads, numbers[place], names, own.astype(np.int32), details))
     return parses
-
-
-def _words_within(row: TokenRow, offset: int, start: int, stop: int) -> NDArray[np.int64]:
-    """List the words of a sentence by their places in it; its Doc starts at token `offset`."""
-    first, end = np.searchsorted(row.words, [offset + start, offset + stop])
-    return row.words[first:end] - (offset + start)
 
 
 def annotate(doc: Doc, parse: DocParse) -> None:
@@ -99,8 +85,10 @@ def annotate(doc: Doc, parse: DocParse) -> None:
     if not len(doc):
         return
     # The Doc's StringStore may be another than the component's.
-    deps = doc_trees.hash_labels(parse.labels, parse.label_names, doc.vocab.strings)
-    doc_trees.set_trees(doc, parse.heads, deps, parse.starts)
+    hashes = np.zeros(len(parse.label_names), dtype=np.uint64)
+    for label in set(parse.labels.tolist()):
+        hashes[label] = doc.vocab.strings.add(parse.label_names[label])
+    doc_trees.set_trees(doc, parse.heads, hashes[parse.labels], parse.starts)
     # Even without new details: an earlier parse's no longer hold.
     store_records(doc, [_with_earlier_teachers(doc, *details) for details in parse.details])
 

@@ -144,7 +144,12 @@ def _parse_sentences(
         # Without the callback, which would keep the output of every layer alive.
         scores = score(model, vectors, [[each.rows for each in batch]], is_train=False)[0]
         parts.append(parse_scored(model, scores, batch, context))
-    return SentenceTrees.joined(parts)
+    none = np.zeros(0, dtype=np.int32)
+    return SentenceTrees(
+        np.concatenate([none, *(part.heads for part in parts)]),
+        np.concatenate([none, *(part.labels for part in parts)]),
+        [details for part in parts for details in part.details],
+    )
 
 
 def parse_scored(

@@ -151,8 +151,7 @@ def decode_valid(
             number,
             rules,
             scores[number].astype(np.float64) / temperature,
-            best.weights_of(number),
-            best.labels_of(number),
+            *best.arcs_of(number),
             projective=projective,
         )
         for number in rules.find_invalid(best.heads, best.labels)

@@ -92,7 +92,7 @@ def decode_labelled(
     failed = search.run(find_labels, decode_again)
     if failed >= 0:
         # Says what is wrong.
-        decode(search.weights_of(failed), projective=projective)
+        decode(search.arcs_of(failed)[0], projective=projective)
     return search
 
 
