@@ -69,20 +69,6 @@ cdef int compare_rivals(const void* first, const void* second) noexcept nogil:
     return -1 if one.head < other.head else 1
 
 
-ctypedef fused score_t:
-    float
-    double
-
-
-cdef void copy_square(const score_t[:, :] scores, double temperature, double* out) noexcept:
-    """Copy scores over their temperature, with -inf for what is no arc."""
-    cdef Py_ssize_t dep, head, m = scores.shape[0]
-    for dep in range(m):
-        for head in range(m):
-            out[dep * m + head] = (
-                -INFINITY if dep == 0 or dep == head else <double>scores[dep, head] / temperature)
-
-
 cdef class LabelledSearch:
     """The search for the best labelled trees of sentences, which labels few of their arcs.
 
@@ -108,10 +94,11 @@ cdef class LabelledSearch:
     """
     cdef readonly object roots, heads, labels
     cdef object all_weights, all_labels     # of all arcs of all sentences
+    cdef object all_places
     cdef Py_ssize_t n_sentences
-    cdef Py_ssize_t[::1] first, places      # of each sentence: its first row, and first arc
+    cdef Py_ssize_t[::1] first, places      # the first row of each sentence, and arc of each row
     cdef double[::1] weights
-    cdef int32_t[::1] arc_labels, tree, tree_labels
+    cdef int32_t[::1] arc_labels, tree
     cdef uint8_t[::1] is_open               # sentences with arcs that have got labels
     cdef DecodeTask task
     cdef TreeWorkspace workspace
@@ -120,30 +107,18 @@ cdef class LabelledSearch:
     cdef Rival* rivals
 
     def __cinit__(self, list scores not None, double temperature, bint projective):
-        cdef Py_ssize_t i, m, longest = 1
+        sizes = np.array([len(own) for own in scores], dtype=np.intp)
+        cdef Py_ssize_t room = 0, longest = sizes.max(initial=1)
+        widths = np.repeat(sizes, sizes)
         self.n_sentences = len(scores)
-        self.roots = np.zeros(self.n_sentences + 1, dtype=np.intp)
-        self.first, self.places = self.roots, np.zeros(self.n_sentences + 1, dtype=np.intp)
-        for i in range(self.n_sentences):
-            m = len(scores[i])
-            longest = max(longest, m)
-            self.first[i + 1] = self.first[i] + m
-            self.places[i + 1] = self.places[i] + m * m
-        self.all_weights = np.empty(self.places[self.n_sentences])
+        self.roots = self.first = np.append(0, np.cumsum(sizes))
+        self.all_places = self.places = np.cumsum(widths) - widths
+        squares = [np.zeros(0)] + [own.ravel() for own in scores]
+        self.all_weights = np.concatenate(squares) / temperature
         self.all_labels = np.full(len(self.all_weights), MISSING, dtype=np.int32)
         self.weights, self.arc_labels = self.all_weights, self.all_labels
-        self.heads, self.labels = np.full((2, self.first[self.n_sentences]), MISSING, np.int32)
-        self.tree, self.tree_labels = self.heads, self.labels
+        self.heads = self.tree = np.full(len(widths), MISSING, dtype=np.int32)
         self.is_open = np.ones(self.n_sentences, dtype=np.uint8)
-        for i in range(self.n_sentences):
-            if scores[i].itemsize == sizeof(float):
-                copy_square[float](scores[i], temperature, &self.weights[self.places[i]])
-            else:
-                copy_square[double](scores[i], temperature, &self.weights[self.places[i]])
-        self.make_workspaces(longest, projective)
-
-    cdef int make_workspaces(self, Py_ssize_t longest, bint projective) except -1:
-        cdef Py_ssize_t room = 0
         check_memory(longest, workspace_init(&self.workspace, longest - 1))
         self.has_workspace = True
         if projective:
@@ -153,7 +128,6 @@ cdef class LabelledSearch:
         self.task.single_root = True
         self.task.tree = &self.workspace
         self.task.chart = &self.chart if projective else NULL
-        return 0
 
     def __dealloc__(self):
         free(self.rivals)
@@ -168,7 +142,8 @@ cdef class LabelledSearch:
         Where the label is known, the weight has its log probability; elsewhere it is MISSING.
         """
         cdef Py_ssize_t m = self.first[sentence + 1] - self.first[sentence]
-        own = slice(self.places[sentence], self.places[sentence + 1])
+        cdef Py_ssize_t place = self.places[self.first[sentence]]
+        own = slice(place, place + m * m)
         return self.all_weights[own].reshape(m, m), self.all_labels[own].reshape(m, m)
 
     def run(self, find_labels, bint decode_again):
@@ -189,14 +164,15 @@ cdef class LabelledSearch:
             if not decode_again:
                 break
             n_rivals = 2 * n_rivals + 1
-        for i in range(self.n_sentences):
-            self.label_tree(i)
+        # ROOT has no label, and the root that of ROOT_LABEL: the same numbers as their heads.
+        self.labels = np.where(
+            self.heads > 0, self.all_labels[self.all_places + np.maximum(self.heads, 0)], self.heads)
         return -1
 
     cdef int decode(self, Py_ssize_t sentence) except? -1:
         cdef Py_ssize_t first = self.first[sentence]
         self.task.n = self.first[sentence + 1] - first - 1
-        self.task.square = &self.weights[self.places[sentence]]
+        self.task.square = &self.weights[self.places[first]]
         self.task.heads = &self.tree[first]
         return run_part(decode_part, &self.task)
 
@@ -214,7 +190,7 @@ cdef class LabelledSearch:
             self.is_open[i] = False
             first, m, known = self.first[i], self.first[i + 1] - self.first[i], count
             for dep in range(1, m):
-                labels = &self.arc_labels[self.places[i] + dep * m]
+                labels = &self.arc_labels[self.places[first + dep]]
                 if self.tree[first + dep] > 0 and labels[self.tree[first + dep]] == MISSING:
                     arcs[0, count], arcs[1, count] = first + dep, first + self.tree[first + dep]
                     count += 1
@@ -227,10 +203,10 @@ cdef class LabelledSearch:
             Py_ssize_t[:, ::1] arcs, Py_ssize_t count) noexcept:
         """Add the arcs to the best heads of a word besides its own, of those without a label."""
         cdef Py_ssize_t first = self.first[sentence], m = self.first[sentence + 1] - first
-        cdef Py_ssize_t place = self.places[sentence] + dep * m, n = 0, i
+        cdef Py_ssize_t place = self.places[first + dep], n = 0, i
         cdef int32_t head, own = self.tree[first + dep]
         for head in range(1, <int32_t>m):
-            if head != own and self.arc_labels[place + head] == MISSING and (
+            if head != own and head != dep and self.arc_labels[place + head] == MISSING and (
                     self.weights[place + head] > -INFINITY):
                 self.rivals[n].weight, self.rivals[n].head = self.weights[place + head], head
                 n += 1
@@ -244,24 +220,15 @@ cdef class LabelledSearch:
             self, const Py_ssize_t[:] deps, const Py_ssize_t[:] heads, const Py_ssize_t[:] labels,
             const double[:] log_probs) except -1:
         """Note the best labels of arcs, which are sorted by sentence, and open the sentences."""
-        cdef Py_ssize_t arc, first, m, place, i = 0
+        cdef Py_ssize_t arc, place, i = 0
         for arc in range(deps.shape[0]):
             while deps[arc] >= self.first[i + 1]:
                 i += 1
-            first, m = self.first[i], self.first[i + 1] - self.first[i]
-            place = self.places[i] + (deps[arc] - first) * m + heads[arc] - first
+            place = self.places[deps[arc]] + heads[arc] - self.first[i]
             self.arc_labels[place] = <int32_t>labels[arc]
             self.weights[place] += log_probs[arc]
             self.is_open[i] = True
         return 0
-
-    cdef void label_tree(self, Py_ssize_t sentence) noexcept:
-        cdef Py_ssize_t first = self.first[sentence], m = self.first[sentence + 1] - first, dep
-        cdef int32_t head
-        for dep in range(1, m):
-            head = self.tree[first + dep]
-            self.tree_labels[first + dep] = ROOT_LABEL if head == 0 else (
-                self.arc_labels[self.places[sentence] + dep * m + head])
 
 
 # --- trees under conditions --------------------------------------------------------------------
