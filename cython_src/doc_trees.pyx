@@ -162,9 +162,9 @@ def read_words(
                 words[1, place] = external
             words[2, place] = negative and (token.pos == PART or token.pos == ADV)
             words[3, place] = possessive
+            # Between words that follow each other there is no token of whitespace.
             words[4, place] = token.spacy or (
-                tokens[i] + 1 < doc.length
-                and Lexeme.c_check_flag(doc.c[tokens[i] + 1].lex, IS_SPACE))
+                i + 1 < tokens.shape[0] and tokens[i + 1] - tokens[i] > 1)
         place += 1
     return found
 

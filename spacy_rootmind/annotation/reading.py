@@ -65,7 +65,8 @@ def annotated_starts(row: TokenRow, root_label: str) -> NDArray[np.int8]:
     root's label.
     """
     known = annotated_boundaries(row)
-    for doc, place in row.docs_with(row.has_label):
+    parsed = row.docs_with(row.has_label)
+    for doc, place in parsed:
         if SENTS_HOOK in doc.user_hooks or not doc.has_annotation("SENT_START"):
             continue
         tops, has_root = _trees(doc, root_label)
@@ -73,7 +74,7 @@ def annotated_starts(row: TokenRow, root_label: str) -> NDArray[np.int8]:
             own = known[place]
             own[np.append(False, ~(has_root[1:] & has_root[:-1]))] = 0
             own[_within_a_tree(tops)] = -1
-    return _start_with_words(row, known)
+    return _start_with_words(row, known) if parsed else known
 
 
 def training_start_marks(doc: Doc, root_label: str) -> NDArray[np.bool_]:

@@ -156,9 +156,10 @@ def sentences_of(doc: Doc) -> Sentences:
 
 def row_starts(row: TokenRow, log_odds: NDArray[np.floating]) -> Starts:
     """List the tokens with positive log-odds, and the bounds of Docs."""
-    is_bound = np.append(log_odds > 0, True)
+    is_bound = np.ones(len(row) + 1, dtype=np.bool_)
+    np.greater(log_odds, 0, out=is_bound[:-1])
     is_bound[row.firsts] = True
-    return np.flatnonzero(is_bound)
+    return is_bound.nonzero()[0]
 
 
 def choose_starts(

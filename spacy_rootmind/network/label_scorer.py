@@ -252,7 +252,7 @@ def _project(
 
     def backprop(d_projected: Floats2d) -> Floats2d:
         of_rows = ops.gemm(X, d_projected, trans1=True)
-        model.inc_grad(name, ops.xp.vstack((of_rows, d_projected.sum(axis=0))))
+        model.inc_grad(name, ops.xp.concatenate((of_rows, d_projected.sum(axis=0)[None])))
         return ops.gemm(d_projected, weights[:-1], trans2=True)
 
     return ops.gemm(X, weights[:-1]) + weights[-1], backprop

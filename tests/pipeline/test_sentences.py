@@ -39,9 +39,13 @@ from spacy_rootmind.annotation.sentences import (
     words_of,
 )
 from spacy_rootmind.annotation.writing import SentenceTrees, annotate, join_sentences
-from spacy_rootmind.guidelines.constraints import Constraints
+from spacy_rootmind.guidelines.constraints import CONSTRAINTS, Constraints
 from spacy_rootmind.network.architecture import ParserInput
+from spacy_rootmind.network.boundaries import NOT_A_WORD
 from spacy_rootmind.pipeline.details import sigmoid
+from spacy_rootmind.pipeline.prediction import plan_sentences
+from spacy_rootmind.pipeline.sentence_parser import PredictionContext
+from spacy_rootmind.pipeline.settings import Settings
 from spacy_rootmind.trees.conventions import MISSING
 
 VOCAB = spacy.blank("xx").vocab
@@ -226,6 +230,48 @@ def test_any_tree_comes_into_the_doc_with_whitespace_anywhere():
                 assert doc[word].head.i == (word if head == 0 else words[head - 1])
         crossing += any(t.left_edge.i < t.i < t.head.i < t.right_edge.i for t in doc)
     assert crossing > 10
+
+
+def test_docs_in_a_row_are_planned_like_each_alone():
+    """Empty ones, whitespace, lines, known starts and heads, hooks and constraints among them."""
+    rng, texts = rng_for("docs in a row"), ["a", "5", "(", ".", "-", "\n", "\n\n", " ", "He"]
+    settings = Settings(confidence=True, distribution_threshold=0.1, max_sentence_length=4)
+    context, joined = PredictionContext(settings, ("ROOT", "x")), 0
+    for _ in range(40):
+        docs, alone = [], []
+        for n in rng.integers(0, 12, size=6).tolist():
+            words = [texts[i] for i in rng.integers(0, len(texts), size=n)]
+            doc = Doc(VOCAB, words=words, spaces=(rng.random(n) < 0.5).tolist())
+            for token in list(doc)[1:]:
+                token.is_sent_start = (None, None, True, False)[rng.integers(4)]
+            if rng.random() < 0.2:
+                doc.user_hooks["sents"] = lambda doc: (doc[i : i + 1] for i in range(len(doc)))
+            elif rng.random() < 0.2 and n:
+                doc = Doc(VOCAB, words=words, heads=[0] * n, deps=["ROOT", *["x"] * (n - 1)])
+            named = [token.i for token in doc if token.text == "He"][:1]
+            doc.user_data[CONSTRAINTS] = Constraints(labels=[(token, "x") for token in named])
+            docs.append(doc)
+        row = TokenRow(docs)
+        log_odds = np.where(row.is_space, NOT_A_WORD, rng.normal(size=len(row))).astype("f4")
+        sentences = []
+        for number, doc in enumerate(docs):
+            plan = plan_sentences(TokenRow([doc]), log_odds[row.place(number)], context)
+            alone += (plan.starts[:-1] + row.bounds[number]).tolist()
+            sentences += plan.sentences
+        together = plan_sentences(row, log_odds, context)
+        assert together.starts.tolist() == [*alone, len(row)]
+        for own, other in zip(together.sentences, sentences, strict=True):
+            assert own.doc is other.doc
+            assert own.words.tolist() == other.words.tolist()
+            first = next(row.bounds[i] for i, doc in enumerate(docs) if doc is own.doc)
+            assert (own.rows == own.words + first).all()
+            assert bool(own.constraints) == bool(other.constraints)
+            assert own.log_odds.tolist() == other.log_odds.tolist()
+            assert (own.start_probs is None) == (other.start_probs is None)
+            if own.start_probs is not None:
+                np.testing.assert_array_equal(own.start_probs, other.start_probs)
+        joined += len(alone)
+    assert joined > 500
 
 
 # --- one sentence a Doc ------------------------------------------------------------------------
