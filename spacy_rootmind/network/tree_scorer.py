@@ -72,15 +72,6 @@ class TreeScores:
     def _copied_arcs(self) -> list[NDArray[np.floating]]:
         return to_host(self.layout.ops.xp, self.arcs)
 
-    def squares(self) -> list[NDArray[np.floating]]:
-        """View the arc scores of each sentence, of shape (m, m), on the host."""
-        found: list[Any] = [None] * len(self.layout.lengths)
-        for bucket, arcs in zip(self.layout.buckets, self.arcs_on_host, strict=True):
-            places = zip(bucket.sentences, bucket.lengths.tolist(), arcs, strict=True)
-            for sentence, n, padded in places:
-                found[sentence] = padded[: n + 1, : n + 1]
-        return found
-
     @property
     def rounds_on_host(self) -> list[list[NDArray[np.floating]]]:
         """All of `rounds` as NumPy arrays."""

@@ -94,22 +94,31 @@ class ScoredBatch:
     labeller : Labeller
     scores : TreeScores
         With the labels that constraints give to words.
-    squares : list of float array of shape (m, m)
-        The arc scores of each sentence: finite, -inf where constraints rule an arc out.
+    arc_scores : list of float array of shape (b, m, m)
+        An array for each bucket: finite scores, -inf where constraints rule an arc out.
     context : PredictionContext
     """
 
     sentences: Sequence[Sentence]
     labeller: Labeller
     scores: TreeScores
-    squares: list[NDArray[np.floating]]
+    arc_scores: list[NDArray[np.floating]]
     context: PredictionContext
 
     @cached_property
     def log_weights(self) -> list[NDArray[np.float64]]:
         """Arc scores over their temperature, a padded array for each bucket."""
         temperature = self.context.temperature
-        return [scores.astype(np.float64) / temperature for scores in self.scores.arcs_on_host]
+        return [scores.astype(np.float64) / temperature for scores in self.arc_scores]
+
+    @cached_property
+    def squares(self) -> list[NDArray[np.floating]]:
+        """Views of the arc scores of each sentence, of shape (m, m)."""
+        found: list[Any] = [None] * len(self.sentences)
+        for bucket, arcs in zip(self.scores.layout.buckets, self.arc_scores, strict=True):
+            for number, n, own in zip(bucket.sentences, bucket.lengths.tolist(), arcs, strict=True):
+                found[number] = own[: n + 1, : n + 1]
+        return found
 
     def label_log_probs(self, deps: Rows, heads: Rows) -> NDArray[np.float64]:
         """Find the log probabilities of all labels of arcs, given by flat rows."""
@@ -152,8 +161,9 @@ def make_batch(
 
     Raises NoTreeError if no tree meets the constraints on a sentence.
     """
-    require_finite(np, scores.arcs_on_host, "arc")
-    batch = ScoredBatch(sentences, model.get_ref("labels"), scores, scores.squares(), context)
+    labeller, arc_scores = model.get_ref("labels"), scores.arcs_on_host
+    require_finite(np, arc_scores, "arc")
+    batch = ScoredBatch(sentences, labeller, scores, arc_scores, context)
     forced_labels = np.zeros(scores.layout.n_rows, dtype=np.int64)
     for sentence, square, root in zip(sentences, batch.squares, scores.layout.roots, strict=True):
         if sentence.constraints is not None:
