@@ -139,7 +139,7 @@ cdef class LabelledSearch:
     def arcs_of(self, Py_ssize_t sentence):
         """View the weights of a sentence's arcs and their best labels, both (m, m).
 
-        Where the label is known, the weight has its log probability; elsewhere it is MISSING.
+        Weights include the log probability of a known label; others are MISSING.
         """
         cdef Py_ssize_t m = self.first[sentence + 1] - self.first[sentence]
         cdef Py_ssize_t place = self.places[self.first[sentence]]
@@ -165,8 +165,8 @@ cdef class LabelledSearch:
                 break
             n_rivals = 2 * n_rivals + 1
         # ROOT has no label, and the root that of ROOT_LABEL: the same numbers as their heads.
-        self.labels = np.where(
-            self.heads > 0, self.all_labels[self.all_places + np.maximum(self.heads, 0)], self.heads)
+        of_heads = self.all_labels[self.all_places + np.maximum(self.heads, 0)]
+        self.labels = np.where(self.heads > 0, of_heads, self.heads)
         return -1
 
     cdef int decode(self, Py_ssize_t sentence) except? -1:

@@ -33,7 +33,7 @@ for _name, _pos in IDS.items():
     NUMBER_OF_POS[_pos] = NUMBER_OF_TAG.get(_name, 0)
 
 
-# What rules read of features, by the hash that all vocabs have of these; and of how many at most.
+# Features as rules read them, by the hash that all vocabs have of these; and how many are kept.
 _FEATS: dict[int, tuple[int, bool, bool]] = {}
 _MAX_FEATS = 4096
 
