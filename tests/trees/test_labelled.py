@@ -132,7 +132,7 @@ def test_few_arcs_are_labelled_where_trees_are_clear(family, lengths, spread, mo
     labels = Labels(rng, scores, spread)
     decode_labelled(scores, labels)
     assert sum(asked.sum() for asked in labels.asked) < most * sum(lengths)
-    assert labels.rounds < 12
+    assert labels.rounds < (12 if family == "zeros" else 16)
 
 
 def test_settled_sentences_are_left_alone():
