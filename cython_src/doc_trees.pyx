@@ -1,16 +1,17 @@
-"""Writing of dependency trees into a Doc, and reading and comparison of its tokens.
+"""Writing of dependency trees into Docs, and reading and comparison of their tokens.
 
 spaCy's own routes (`Doc.from_array`, `token.head = ...`) hand subtree edges from dependents to
 heads in a fixed number of sweeps, which falls short on strongly non-projective trees: `left_edge`,
 `subtree` and `doc.sents` then come out wrong. Here every token passes its edges on once, after all
 of its own dependents have, so any tree comes out right in O(n).
 """
-from libc.stdint cimport int32_t, uint64_t
+from libc.stdint cimport int8_t, int32_t, uint64_t
 
 import numpy as np
 
-from spacy.attrs cimport IS_SPACE
+from spacy.attrs cimport IS_ALPHA, IS_SPACE
 from spacy.lexeme cimport Lexeme
+from spacy.parts_of_speech cimport ADV, PART
 from spacy.structs cimport TokenC
 from spacy.tokens.doc cimport Doc
 
@@ -54,20 +55,62 @@ def set_trees(
     _write(doc, heads, deps, sentence_starts, order)
 
 
-def read_tokens(list docs not None):
-    """Read pos, morph, space_after, dep and is_space of all tokens of Docs, (5, n_tokens).
+def join_trees(
+        const Py_ssize_t[::1] starts not None, const Py_ssize_t[::1] words not None,
+        const int32_t[::1] heads not None, const int32_t[::1] labels not None,
+        int32_t space_label):
+    """Convert the trees of sentences from words to tokens; returns heads and numbers of labels.
 
+    Whitespace is attached to the word before it in its sentence, or else to the first word, with
+    `space_label`. In a sentence without words, the first token is the root.
+
+    Parameters
+    ----------
+    starts : intp array of shape (n_sentences + 1,)
+        The first token of each sentence, and the number of tokens.
+    words : intp array of shape (n_words,)
+        The tokens that are words.
+    heads, labels : int32 array of shape (n_words + n_sentences,)
+        A row for the ROOT of each sentence and then one for each word: the place of its head in
+        the sentence, 0 for ROOT, and the number of its label, 0 for that of the root.
+    """
+    cdef Py_ssize_t s, token, first, word = 0, row = 0
+    cdef Py_ssize_t n = starts[starts.shape[0] - 1]
+    cdef int32_t above
+    cdef int32_t[::1] token_heads = np.empty(n, dtype=np.int32)
+    cdef int32_t[::1] token_labels = np.full(n, space_label, dtype=np.int32)
+    for s in range(starts.shape[0] - 1):
+        first = word
+        above = <int32_t>starts[s]
+        if word < words.shape[0] and words[word] < starts[s + 1]:
+            above = <int32_t>words[word]
+        else:
+            token_labels[above] = 0
+        row += 1
+        for token in range(starts[s], starts[s + 1]):
+            if word < words.shape[0] and words[word] == token:
+                above = <int32_t>token
+                token_heads[token] = <int32_t>words[first + heads[row] - 1] if heads[row] else above
+                token_labels[token] = labels[row]
+                word += 1
+                row += 1
+            else:
+                token_heads[token] = above
+    return token_heads.base, token_labels.base
+
+
+def read_tokens(list docs not None):
+    """Read the tokens of Docs, one Doc after another.
+
+    The rows, (7, n_tokens), are pos, morph, space_after, dep, sent_start, is_space and is_alpha.
     Several times as fast as `Doc.to_array` of short Docs.
     """
     cdef Doc doc
     cdef Py_ssize_t i
     cdef Py_ssize_t place = 0
     cdef const TokenC* token
-    for doc in docs:
-        place += doc.length
-    found = np.empty((5, place), dtype=np.uint64)
+    found = np.empty((7, sum(map(len, docs))), dtype=np.uint64)
     cdef uint64_t[:, ::1] columns = found
-    place = 0
     for doc in docs:
         for i in range(doc.length):
             token = &doc.c[i]
@@ -75,8 +118,54 @@ def read_tokens(list docs not None):
             columns[1, place] = token.morph
             columns[2, place] = token.spacy
             columns[3, place] = token.dep
-            columns[4, place] = Lexeme.c_check_flag(token.lex, IS_SPACE)
+            columns[4, place] = <uint64_t>token.sent_start
+            columns[5, place] = Lexeme.c_check_flag(token.lex, IS_SPACE)
+            columns[6, place] = Lexeme.c_check_flag(token.lex, IS_ALPHA)
             place += 1
+    return found
+
+
+def read_words(
+        list sentences not None, const int8_t[::1] number_of_pos not None, dict known not None,
+        read_feats not None):
+    """Read what rules of UD need of the words of sentences, as spacy_rootmind.guidelines.words.
+
+    Parameters
+    ----------
+    sentences : list of (Doc, intp array)
+        A Doc, and its tokens that are the words of a sentence.
+    number_of_pos
+        The number of each part of speech.
+    known : dict
+        What rules need of features, by their hash. Others are added.
+    read_feats : callable
+        Reads it from features as in CoNLL-U: ExtPos, -1 without one, Polarity=Neg and Poss=Yes.
+    """
+    cdef Doc doc
+    cdef Py_ssize_t i, place = 0
+    cdef const Py_ssize_t[::1] tokens
+    cdef const TokenC* token
+    cdef int8_t external, negative, possessive
+    found = np.zeros((5, sum([1 + len(tokens) for _, tokens in sentences])), dtype=np.int8)
+    cdef int8_t[:, ::1] words = found
+    for doc, tokens in sentences:
+        for i in range(tokens.shape[0]):
+            place += 1
+            token = &doc.c[tokens[i]]
+            feats = known.get(token.morph)
+            if feats is None:
+                feats = read_feats(doc.vocab.strings[token.morph] if token.morph else "")
+                known[token.morph] = feats
+            external, negative, possessive = feats
+            words[0, place] = words[1, place] = number_of_pos[<int>token.pos]
+            if external >= 0:
+                words[1, place] = external
+            words[2, place] = negative and (token.pos == PART or token.pos == ADV)
+            words[3, place] = possessive
+            # Between words that follow each other there is no token of whitespace.
+            words[4, place] = token.spacy or (
+                i + 1 < tokens.shape[0] and tokens[i + 1] - tokens[i] > 1)
+        place += 1
     return found
 
 

@@ -1,12 +1,12 @@
-"""The labelled trees of one sentence under conditions on its words, for a search.
+"""Labelled trees where few arcs have labels: the best ones, and those under conditions on words.
 
 The best label is known for some arcs only. Any other arc has the highest weight that a label could
 give it, so that the weight of the best tree is an upper bound. Arguments are checked in
-spacy_rootmind.trees.constrained and trusted here.
+spacy_rootmind.trees and trusted here.
 """
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, uint8_t
-from libc.stdlib cimport free
+from libc.stdlib cimport free, qsort
 from libc.string cimport memcpy
 
 import numpy as np
@@ -27,6 +27,12 @@ cdef enum:
     ROOT_LABEL = 0
 
 
+cdef int check_memory(Py_ssize_t m, int status) except -1:
+    if status == Status.NO_MEMORY:
+        raise MemoryError(f"no memory to search a sentence of {m - 1} words; split it")
+    return 0
+
+
 # The arguments of a decoder.
 cdef struct DecodeTask:
     const double* square
@@ -44,6 +50,188 @@ cdef int decode_part(void* argument) noexcept nogil:
             task.square, task.n, task.single_root, True, task.heads, task.chart)
     return decode_tree(
         task.square, task.n + 1, task.n, task.single_root, True, task.heads, task.tree)
+
+
+# --- the best labelled trees -------------------------------------------------------------------
+
+# A head that a word could have.
+cdef struct Rival:
+    double weight
+    int32_t head
+
+
+cdef int compare_rivals(const void* first, const void* second) noexcept nogil:
+    """Put higher weights first."""
+    cdef const Rival* one = <const Rival*>first
+    cdef const Rival* other = <const Rival*>second
+    if one.weight != other.weight:
+        return -1 if one.weight > other.weight else 1
+    return -1 if one.head < other.head else 1
+
+
+cdef class LabelledSearch:
+    """The search for the best labelled trees of sentences, which labels few of their arcs.
+
+    The sentences lie one after the other, each with a row for ROOT and then one for each word. An
+    arc is given by the rows of its dependent and of its head.
+
+    Parameters
+    ----------
+    scores : list of float32 or float64 arrays of shape (m, m)
+        The arc scores of each sentence.
+    temperature : float
+        Their divisor.
+    projective : bool
+
+    Attributes
+    ----------
+    roots : intp array of shape (n_sentences + 1,)
+        The row of each sentence's ROOT, and the number of rows.
+    heads : int32 array of shape (n_rows,)
+        The place of each word's head in its sentence; MISSING for ROOT.
+    labels : int32 array of shape (n_rows,)
+        The labels of the arcs to these heads, once the search has ended.
+    """
+    cdef readonly object roots, heads, labels
+    cdef object all_weights, all_labels     # of all arcs of all sentences
+    cdef object all_places
+    cdef Py_ssize_t n_sentences
+    cdef Py_ssize_t[::1] first, places      # the first row of each sentence, and arc of each row
+    cdef double[::1] weights
+    cdef int32_t[::1] arc_labels, tree
+    cdef uint8_t[::1] is_open               # sentences with arcs that have got labels
+    cdef DecodeTask task
+    cdef TreeWorkspace workspace
+    cdef ChartWorkspace chart
+    cdef bint has_workspace, has_chart
+    cdef Rival* rivals
+
+    def __cinit__(self, list scores not None, double temperature, bint projective):
+        sizes = np.array([len(own) for own in scores], dtype=np.intp)
+        cdef Py_ssize_t room = 0, longest = sizes.max(initial=1)
+        widths = np.repeat(sizes, sizes)
+        self.n_sentences = len(scores)
+        self.roots = self.first = np.append(0, np.cumsum(sizes))
+        self.all_places = self.places = np.cumsum(widths) - widths
+        squares = [np.zeros(0)] + [own.ravel() for own in scores]
+        self.all_weights = np.concatenate(squares) / temperature
+        self.all_labels = np.full(len(self.all_weights), MISSING, dtype=np.int32)
+        self.weights, self.arc_labels = self.all_weights, self.all_labels
+        self.heads = self.tree = np.full(len(widths), MISSING, dtype=np.int32)
+        self.is_open = np.ones(self.n_sentences, dtype=np.uint8)
+        check_memory(longest, workspace_init(&self.workspace, longest - 1))
+        self.has_workspace = True
+        if projective:
+            check_memory(longest, chart_workspace_init(&self.chart, longest - 1, False))
+            self.has_chart = True
+        check_memory(longest, make_room(<void**>&self.rivals, &room, longest, sizeof(Rival)))
+        self.task.single_root = True
+        self.task.tree = &self.workspace
+        self.task.chart = &self.chart if projective else NULL
+
+    def __dealloc__(self):
+        free(self.rivals)
+        if self.has_workspace:
+            workspace_free(&self.workspace)
+        if self.has_chart:
+            chart_workspace_free(&self.chart)
+
+    def arcs_of(self, Py_ssize_t sentence):
+        """View the weights of a sentence's arcs and their best labels, both (m, m).
+
+        Weights include the log probability of a known label; others are MISSING.
+        """
+        cdef Py_ssize_t m = self.first[sentence + 1] - self.first[sentence]
+        cdef Py_ssize_t place = self.places[self.first[sentence]]
+        own = slice(place, place + m * m)
+        return self.all_weights[own].reshape(m, m), self.all_labels[own].reshape(m, m)
+
+    def run(self, find_labels, bint decode_again):
+        """Find the trees and their labels; returns the first sentence without a tree, or -1.
+
+        Unless they are decoded again, trees are the best without labels.
+        """
+        cdef Py_ssize_t i, n_rivals = 0
+        while True:
+            for i in range(self.n_sentences):
+                if self.is_open[i] and self.decode(i) != Status.OK:
+                    return i
+            deps, heads = self.unlabelled_arcs(n_rivals)
+            if not len(deps):
+                break
+            labels, log_probs = find_labels(deps, heads)
+            self.add_labels(deps, heads, labels, log_probs)
+            if not decode_again:
+                break
+            n_rivals = 2 * n_rivals + 1
+        # ROOT has no label, and the root that of ROOT_LABEL: the same numbers as their heads.
+        of_heads = self.all_labels[self.all_places + np.maximum(self.heads, 0)]
+        self.labels = np.where(self.heads > 0, of_heads, self.heads)
+        return -1
+
+    cdef int decode(self, Py_ssize_t sentence) except? -1:
+        cdef Py_ssize_t first = self.first[sentence]
+        self.task.n = self.first[sentence + 1] - first - 1
+        self.task.square = &self.weights[self.places[first]]
+        self.task.heads = &self.tree[first]
+        return run_part(decode_part, &self.task)
+
+    cdef tuple unlabelled_arcs(self, Py_ssize_t n_rivals):
+        """List the arcs of trees without a label, and the best other heads of their words."""
+        cdef Py_ssize_t i, dep, first, m, known, count = 0
+        cdef const int32_t* labels
+        cdef Py_ssize_t[:, ::1] arcs
+        most = min(len(self.heads) * (n_rivals + 1), len(self.all_labels))
+        found = np.empty((2, most), dtype=np.intp)
+        arcs = found
+        for i in range(self.n_sentences):
+            if not self.is_open[i]:
+                continue
+            self.is_open[i] = False
+            first, m, known = self.first[i], self.first[i + 1] - self.first[i], count
+            for dep in range(1, m):
+                labels = &self.arc_labels[self.places[first + dep]]
+                if self.tree[first + dep] > 0 and labels[self.tree[first + dep]] == MISSING:
+                    arcs[0, count], arcs[1, count] = first + dep, first + self.tree[first + dep]
+                    count += 1
+            for known in range(known, count if n_rivals else known):
+                count = self.add_rivals(i, arcs[0, known] - first, n_rivals, arcs, count)
+        return found[0, :count].copy(), found[1, :count].copy()
+
+    cdef Py_ssize_t add_rivals(
+            self, Py_ssize_t sentence, Py_ssize_t dep, Py_ssize_t n_rivals,
+            Py_ssize_t[:, ::1] arcs, Py_ssize_t count) noexcept:
+        """Add the arcs to the best heads of a word besides its own, of those without a label."""
+        cdef Py_ssize_t first = self.first[sentence], m = self.first[sentence + 1] - first
+        cdef Py_ssize_t place = self.places[first + dep], n = 0, i
+        cdef int32_t head, own = self.tree[first + dep]
+        for head in range(1, <int32_t>m):
+            if head != own and head != dep and self.arc_labels[place + head] == MISSING and (
+                    self.weights[place + head] > -INFINITY):
+                self.rivals[n].weight, self.rivals[n].head = self.weights[place + head], head
+                n += 1
+        qsort(self.rivals, n, sizeof(Rival), compare_rivals)
+        for i in range(min(n, n_rivals)):
+            arcs[0, count], arcs[1, count] = first + dep, first + self.rivals[i].head
+            count += 1
+        return count
+
+    cdef int add_labels(
+            self, const Py_ssize_t[:] deps, const Py_ssize_t[:] heads, const Py_ssize_t[:] labels,
+            const double[:] log_probs) except -1:
+        """Note the best labels of arcs, which are sorted by sentence, and open the sentences."""
+        cdef Py_ssize_t arc, place, i = 0
+        for arc in range(deps.shape[0]):
+            while deps[arc] >= self.first[i + 1]:
+                i += 1
+            place = self.places[deps[arc]] + heads[arc] - self.first[i]
+            self.arc_labels[place] = <int32_t>labels[arc]
+            self.weights[place] += log_probs[arc]
+            self.is_open[i] = True
+        return 0
+
+
+# --- trees under conditions --------------------------------------------------------------------
 
 
 cdef inline bint any_of(const uint8_t* labels, Py_ssize_t count) noexcept nogil:
@@ -96,7 +284,7 @@ cdef class SearchSpace:
         self.places = np.full((m, m), MISSING, dtype=np.intp)
         self.square = np.empty((m, m))
         self.best = np.empty((m, m), dtype=np.int32)
-        self.check(workspace_init(&self.tree, m - 1))
+        check_memory(m, workspace_init(&self.tree, m - 1))
         self.has_tree = True
         for dep in range(m):
             for head in range(m):
@@ -113,12 +301,6 @@ cdef class SearchSpace:
             workspace_free(&self.tree)
         if self.has_chart:
             chart_workspace_free(&self.chart)
-
-    cdef int check(self, int status) except -1:
-        """Raise MemoryError for Status.NO_MEMORY."""
-        if status == Status.NO_MEMORY:
-            raise MemoryError(f"no memory to search a sentence of {self.m - 1} words; split it")
-        return 0
 
     cdef double find_best(self, Py_ssize_t word, object allowed) except? -1:
         """Write a word's arcs with their best labels that are left; returns the highest weight.
@@ -169,7 +351,7 @@ cdef class SearchSpace:
         cdef Py_ssize_t i, label, dep, head, place
         cdef Py_ssize_t n_labels = self.n_labels
         cdef double log_prob
-        self.check(make_room(
+        check_memory(self.m, make_room(
             <void**>&self.table, &self.room, (self.n_places + deps.shape[0]) * n_labels,
             sizeof(double)))
         for i in range(deps.shape[0]):
@@ -263,7 +445,7 @@ cdef class SearchSpace:
         cdef int32_t[::1] heads, labels
         cdef int status
         if projective and not self.has_chart:
-            self.check(chart_workspace_init(&self.chart, m - 1, False))
+            check_memory(m, chart_workspace_init(&self.chart, m - 1, False))
             self.has_chart = True
         for word in range(1, m):
             most += self.find_best(word, left.get(word))
@@ -277,7 +459,7 @@ cdef class SearchSpace:
         task.chart = &self.chart if projective else NULL
         status = run_part(decode_part, &task)
         if status != Status.OK:
-            self.check(status)
+            check_memory(m, status)
             return status, None, None, None, None, None
         labels[0] = MISSING
         unknown = []

@@ -5,7 +5,8 @@ and the diagonal always hold NaN: whoever reads them finds out at once.
 """
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -319,6 +320,16 @@ def pad_batch(
     for row, matrix in zip(scores, matrices, strict=True):
         row[: len(matrix), : len(matrix)] = matrix
     return scores, lengths
+
+
+def places_of(
+    squares: Sequence[NDArray[Any]], deps: NDArray[np.intp], heads: NDArray[np.intp]
+) -> list[tuple[int, int, int]]:
+    """List the sentence, dependent and head of arcs that are given by rows."""
+    roots = np.cumsum([0, *map(len, squares)])
+    sentences = np.searchsorted(roots, deps, side="right") - 1
+    places = zip(sentences, deps - roots[sentences], heads - roots[sentences], strict=True)
+    return [(int(i), int(dep), int(head)) for i, dep, head in places]
 
 
 def mixed_batch(seed: int, size: int, longest: int, dtype: type[np.floating]) -> list[FloatArray]:

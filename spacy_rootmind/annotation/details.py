@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spacy_rootmind.annotation import record_schema as schema
-from spacy_rootmind.annotation.sentences import SPACE_LABEL, attach_spaces
-from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
+from spacy_rootmind.annotation.doc_trees import join_trees
+from spacy_rootmind.annotation.sentences import SPACE_LABEL
+from spacy_rootmind.trees.conventions import ROOT, ROOT_LABEL
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,9 +121,9 @@ class Alternatives:
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "Alternatives":
         """Convert to tokens; `words` are the places of the words among them."""
         k = len(self.heads)
-        spaces = np.full(n_tokens, MISSING, dtype=np.int32)
-        spaces[words] = words
-        attach_spaces(spaces, 0)
+        # With all words on top, only whitespace has heads.
+        bounds, on_top = np.array([0, n_tokens]), np.zeros(len(words) + 1, dtype=np.int32)
+        spaces, _ = join_trees(bounds, words, on_top, on_top, ROOT_LABEL)
         heads = np.tile(spaces, (k, 1))
         if len(words):
             word_heads = words[np.maximum(self.heads, 1) - 1]

@@ -25,9 +25,11 @@ from spacy_rootmind.annotation.sentences import (
     CERTAIN,
     SENTS_HOOK,
     Sentences,
+    TokenRow,
     bounds,
     choose_starts,
     has_boundaries,
+    row_starts,
     scored_tokens,
     words_of,
 )
@@ -64,20 +66,19 @@ def training_starts(
     With mode "doc", the Doc is one sentence. Sentences of more than `max_words` words are split.
     """
     doc, gold = example.predicted, example.reference
+    row = TokenRow([doc])
     if mode == "doc" or not len(doc):
         starts = bounds([], len(doc))
     else:
         likely = np.full(len(doc), -1.0)
         if has_boundaries(gold):
             likely[_predicted_words(example, training_start_marks(gold, root_label))] = 1.0
-        starts = bounds(
-            np.flatnonzero(likely + CERTAIN * annotated_starts(doc, root_label) > 0), len(doc)
-        )
+        starts = row_starts(row, likely + CERTAIN * annotated_starts(row, root_label))
     if max_words is None or max_words >= len(doc):
         return starts
     log_odds = np.full(len(doc), -1.0)
     log_odds[starts[:-1]] = 1.0
-    return choose_starts(doc, log_odds, max_words)[0]
+    return choose_starts(row, log_odds, max_words)[0]
 
 
 def gold_boundaries(example: Example, root_label: str) -> NDArray[np.int8]:
@@ -90,7 +91,7 @@ def gold_boundaries(example: Example, root_label: str) -> NDArray[np.int8]:
     truths = np.full(len(doc), MISSING, dtype=np.int8)
     if not len(doc) or not has_boundaries(gold):
         return truths
-    gold_starts = annotated_starts(gold, root_label)
+    gold_starts = annotated_starts(TokenRow([gold]), root_label)
     covered = np.asarray(example.alignment.x2y.data)
     token = np.repeat(np.arange(len(doc)), np.asarray(example.alignment.x2y.lengths))
     # A token cannot start a sentence if none of the gold tokens that it covers may.
@@ -187,7 +188,7 @@ def _align(
 ) -> GoldBatch:
     """Find the gold trees of one Doc; see `GoldBatch.from_examples`."""
     starts = training_starts(example, root_label, mode, max_words)
-    sentences = scored_tokens(example.predicted, starts)
+    sentences = scored_tokens(TokenRow([example.predicted]), starts)
     heads, deps = aligned_heads(example, root_label)
     boundaries = gold_boundaries(example, root_label).astype(np.float64)
     targets = find_targets(example, starts, sentences) if teachers else {}

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from spacy.attrs import DEP, HEAD, IS_SPACE
 from spacy.tokens import Doc
 
-from spacy_rootmind.annotation.sentences import SENTS_HOOK, start_marks
+from spacy_rootmind.annotation.sentences import SENTS_HOOK, TokenRow
 from spacy_rootmind.trees.conventions import MISSING
 
 # Hash of the empty label. spaCy then counts both the head and the label of the token as missing.
@@ -46,16 +46,16 @@ def annotated_heads(
     return heads, deps
 
 
-def annotated_boundaries(doc: Doc) -> NDArray[np.int8]:
+def annotated_boundaries(row: TokenRow) -> NDArray[np.int8]:
     """Read whether each token starts a sentence: 1 yes, -1 no, 0 unknown.
 
     The first token of a Doc does; an unannotated whitespace token does not, nor does the first word
     if there is whitespace before it.
     """
-    return _start_with_words(doc, start_marks(doc))
+    return _start_with_words(row, row.marks.copy())
 
 
-def annotated_starts(doc: Doc, root_label: str) -> NDArray[np.int8]:
+def annotated_starts(row: TokenRow, root_label: str) -> NDArray[np.int8]:
     """Infer whether each token starts a sentence: 1 yes, -1 no, 0 unknown.
 
     Like `annotated_boundaries`, except where heads are missing and spaCy derived the boundaries
@@ -64,17 +64,17 @@ def annotated_starts(doc: Doc, root_label: str) -> NDArray[np.int8]:
     head without the root's label counts as one without a head, if the Doc has tokens with the
     root's label.
     """
-    known = annotated_boundaries(doc)
-    is_hooked = SENTS_HOOK in doc.user_hooks
-    if is_hooked or not (doc.has_annotation("DEP") and doc.has_annotation("SENT_START")):
-        return known
-    tops, has_root = _trees(doc, root_label)
-    if has_root.all() or not _starts_are_those_of_heads(doc):
-        return known
-    next_to_missing = np.append(False, ~(has_root[1:] & has_root[:-1]))
-    known[next_to_missing] = 0
-    known[_within_a_tree(tops)] = -1
-    return _start_with_words(doc, known)
+    known = annotated_boundaries(row)
+    parsed = row.docs_with(row.has_label)
+    for doc, place in parsed:
+        if SENTS_HOOK in doc.user_hooks or not doc.has_annotation("SENT_START"):
+            continue
+        tops, has_root = _trees(doc, root_label)
+        if not has_root.all() and _starts_are_those_of_heads(doc):
+            own = known[place]
+            own[np.append(False, ~(has_root[1:] & has_root[:-1]))] = 0
+            own[_within_a_tree(tops)] = -1
+    return _start_with_words(row, known) if parsed else known
 
 
 def training_start_marks(doc: Doc, root_label: str) -> NDArray[np.bool_]:
@@ -83,25 +83,27 @@ def training_start_marks(doc: Doc, root_label: str) -> NDArray[np.bool_]:
     These are the known starts and, where words without a head lie between two trees, the first
     token of the second tree: somewhere in between, a sentence starts.
     """
-    known = annotated_starts(doc, root_label)
+    row = TokenRow([doc])
+    known = annotated_starts(row, root_label)
     starts = known == 1
     if (known == 0).any() and doc.has_annotation("DEP"):
         _, has_root = _trees(doc, root_label)
         comes_after_a_tree = np.cumsum(has_root) > has_root
-        marked = annotated_boundaries(doc) == 1
+        marked = annotated_boundaries(row) == 1
         starts |= marked & (known == 0) & has_root & comes_after_a_tree
     return starts
 
 
-def _start_with_words(doc: Doc, known: NDArray[np.int8]) -> NDArray[np.int8]:
+def _start_with_words(row: TokenRow, known: NDArray[np.int8]) -> NDArray[np.int8]:
     """Rule out unknown starts that would make a sentence of whitespace; changes `known` in place.
 
     Whitespace belongs to the sentence before it, at the start of a Doc to the first one.
     """
-    is_space = doc.to_array(IS_SPACE).astype(bool).reshape(len(doc))
-    is_first_word = ~is_space & (np.cumsum(~is_space) == 1)
-    known[(is_space | is_first_word) & (known == 0)] = -1
-    known[:1] = 1
+    is_first_word = np.searchsorted(row.words, row.firsts)
+    cannot_start = row.is_space.copy()
+    cannot_start[row.words[is_first_word[is_first_word < len(row.words)]]] = True
+    known[cannot_start & (known == 0)] = -1
+    known[row.firsts] = 1
     return known
 
 
@@ -146,7 +148,7 @@ def _starts_are_those_of_heads(doc: Doc) -> bool:
     made = np.full(len(doc), -1, dtype=np.int8)
     for root in np.flatnonzero(is_root).tolist():
         made[doc[root].left_edge.i] = 1
-    marks = start_marks(doc)
+    marks = TokenRow([doc]).marks
     # Setting heads one by one leaves tokens that they do not reach unmarked.
     agrees = marks == made
     if (heads != MISSING)[~is_root].any():

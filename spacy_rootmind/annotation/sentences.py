@@ -1,20 +1,20 @@
-"""The sentences of a Doc, and the tokens that the parser scores in each.
+"""The sentences of Docs, and the tokens that the parser scores in each.
 
 Whitespace tokens belong to a sentence but are never scored and never a head. `Sentences` lists, for
-each sentence in order, the indices of its scored tokens in the Doc; a sentence of nothing but
-whitespace has none.
+each sentence in order, the indices of its scored tokens; a sentence of nothing but whitespace has
+none. Sentences are planned over the tokens of several Docs in a row, in which each Doc starts one.
 """
 
 import unicodedata
 from collections import deque
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.attrs import IS_ALPHA, IS_SPACE, SENT_START
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc
 
-from spacy_rootmind.trees.conventions import MISSING
+from spacy_rootmind.annotation.doc_trees import read_tokens
 
 Sentences = list[NDArray[np.int64]]
 Starts = NDArray[np.int64]
@@ -48,21 +48,67 @@ SENTS_HOOK = "sents"
 SPACE_LABEL = "dep"
 
 
+class TokenRow:
+    """The tokens of Docs, one Doc after another.
+
+    Attributes
+    ----------
+    docs : list of Doc
+    bounds : int array of shape (n_docs + 1,)
+        The first token of each Doc, and the number of all tokens.
+    firsts : int array
+        The first token of each Doc that has any.
+    is_space, is_alpha, has_label : bool array of shape (n_tokens,)
+    marks : int8 array of shape (n_tokens,)
+        Marks of sentence starts: 1 yes, -1 no, 0 unknown. The annotation does not know of a Doc's
+        hook for `doc.sents`, which decides where there is one.
+    words : int array of shape (n_words,)
+        The tokens that are not whitespace.
+    """
+
+    def __init__(self, docs: Sequence[Doc]) -> None:
+        self.docs = list(docs)
+        self.bounds = np.cumsum([0, *map(len, self.docs)])
+        self.firsts = self.bounds[:-1][self.bounds[1:] > self.bounds[:-1]]
+        label, mark, *flags = read_tokens(self.docs)[3:]
+        self.has_label, self.is_space, self.is_alpha = (own != 0 for own in (label, *flags))
+        self.marks = mark.astype(np.int8)
+        self.words = np.flatnonzero(~self.is_space)
+        for number, doc in enumerate(self.docs):
+            if SENTS_HOOK in doc.user_hooks:
+                own = self.marks[self.place(number)]
+                own[:] = -1
+                own[[sentence.start for sentence in doc.sents]] = 1
+
+    def __len__(self) -> int:
+        """Count the tokens."""
+        return len(self.is_space)
+
+    def place(self, number: int) -> slice:
+        """Return the place of a Doc among all tokens."""
+        return slice(*self.bounds[number : number + 2].tolist())
+
+    def docs_with(self, tokens: NDArray[np.bool_]) -> list[tuple[Doc, slice]]:
+        """List the Docs that have some of the tokens, each with its place."""
+        if not tokens.any():
+            return []
+        numbers = sorted(set(self.numbers_at(np.flatnonzero(tokens))))
+        return [(self.docs[number], self.place(number)) for number in numbers]
+
+    def numbers_at(self, tokens: NDArray[np.int64]) -> list[int]:
+        """List the numbers of the Docs that have some tokens."""
+        return (np.searchsorted(self.bounds, tokens, side="right") - 1).tolist()
+
+    def words_of_docs(self) -> Sentences:
+        """List the words of each Doc, counted from its first token."""
+        stops = np.searchsorted(self.words, self.bounds).tolist()
+        places = zip(stops, stops[1:], self.bounds.tolist(), strict=False)
+        return [self.words[start:stop] - first for start, stop, first in places]
+
+
 def has_boundaries(doc: Doc) -> bool:
     """Tell whether a Doc has sentence boundaries, as annotation or by its hook for `doc.sents`."""
     return SENTS_HOOK in doc.user_hooks or doc.has_annotation("SENT_START")
-
-
-def start_marks(doc: Doc) -> NDArray[np.int8]:
-    """Read the marks of sentence starts: 1 yes, -1 no, 0 unknown.
-
-    The annotation does not know of a Doc's hook for `doc.sents`, which decides where there is one.
-    """
-    if SENTS_HOOK not in doc.user_hooks:
-        return doc.to_array(SENT_START).astype("i8").astype("i1").reshape(len(doc))
-    marks = np.full(len(doc), -1, dtype="i1")
-    marks[[sentence.start for sentence in doc.sents]] = 1
-    return marks
 
 
 def sentence_starts(doc: Doc) -> Starts:
@@ -72,7 +118,7 @@ def sentence_starts(doc: Doc) -> Starts:
     """
     starts = np.zeros(0, dtype="i8")
     if len(doc) and has_boundaries(doc):
-        starts = (start_marks(doc) == 1).nonzero()[0]
+        starts = np.flatnonzero(TokenRow([doc]).marks == 1)
     return bounds(starts, len(doc))
 
 
@@ -84,17 +130,15 @@ def bounds(starts: Sequence[int] | NDArray[np.int64], n_tokens: int) -> Starts:
     return is_bound.nonzero()[0]
 
 
-def scored_tokens(doc: Doc, starts: Starts) -> Sentences:
+def scored_tokens(row: TokenRow, starts: Starts) -> Sentences:
     """List the tokens to score in each sentence: all but whitespace."""
-    if len(starts) < 2:
-        return []
-    words = words_of(doc)
-    return np.split(words, np.searchsorted(words, starts[1:-1]))
+    stops = np.searchsorted(row.words, starts).tolist()
+    return [row.words[start:stop] for start, stop in pairwise(stops)]
 
 
 def words_of(doc: Doc) -> NDArray[np.int64]:
     """List the tokens that are not whitespace."""
-    return (doc.to_array(IS_SPACE) == 0).nonzero()[0]
+    return TokenRow([doc]).words
 
 
 def count_line_ends(doc: Doc, before: int, after: int) -> int:
@@ -104,93 +148,99 @@ def count_line_ends(doc: Doc, before: int, after: int) -> int:
 
 def sentences_of(doc: Doc) -> Sentences:
     """List the tokens to score in each of a Doc's sentences."""
-    return scored_tokens(doc, sentence_starts(doc))
-
-
-def attach_spaces(heads: NDArray[np.int32], start: int) -> None:
-    """Attach a sentence's whitespace tokens, in place: to the word before, or else to the first.
-
-    `heads` belong to a sentence that starts at token `start`, and are MISSING for whitespace.
-    Without any word, the first token becomes the root.
-    """
-    words = (heads != MISSING).nonzero()[0]
-    spaces = (heads == MISSING).nonzero()[0]
-    if len(words):
-        before = np.searchsorted(words, spaces) - 1
-        heads[spaces] = start + words[np.maximum(before, 0)]
-    else:
-        heads[:] = start
+    return scored_tokens(TokenRow([doc]), sentence_starts(doc))
 
 
 # --- finding boundaries ------------------------------------------------------------------------
 
 
-def choose_starts(doc: Doc, log_odds: NDArray[np.floating], max_words: int) -> tuple[Starts, int]:
+def row_starts(row: TokenRow, log_odds: NDArray[np.floating]) -> Starts:
+    """List the tokens with positive log-odds, and the bounds of Docs."""
+    is_bound = np.ones(len(row) + 1, dtype=np.bool_)
+    np.greater(log_odds, 0, out=is_bound[:-1])
+    is_bound[row.firsts] = True
+    return is_bound.nonzero()[0]
+
+
+def choose_starts(
+    row: TokenRow, log_odds: NDArray[np.floating], max_words: int
+) -> tuple[Starts, NDArray[np.int64]]:
     """Choose the most likely boundaries that leave no sentence with more than `max_words` words.
 
     Boundaries are independent, so the most likely choice has the largest sum of log-odds, of shape
-    (len(doc),); see `CERTAIN` and `NEVER`. Whitespace does not count towards the length. Also
-    returns how many sentences were split because of it.
+    (n_tokens,); see `CERTAIN` and `NEVER`. Whitespace does not count towards the length. Also
+    returns the first tokens of the sentences that were split because of it.
     """
-    if not len(doc):
-        return bounds([], 0), 0
-    starts = bounds(np.flatnonzero(log_odds > 0), len(doc))
-    if len(doc) <= max_words:
-        return starts, 0
-    words = words_of(doc)
+    starts, words = row_starts(row, log_odds), row.words
     first = np.searchsorted(words, starts)
     too_long = np.flatnonzero(np.diff(first) > max_words)
     added = [
         words[first[i] + _best_cuts(log_odds[words[first[i] : first[i + 1]]], max_words)]
         for i in too_long.tolist()
     ]
-    return bounds(np.concatenate([starts, *added]), len(doc)), len(too_long)
+    return np.unique(np.concatenate([starts, *added])) if added else starts, starts[too_long]
 
 
-def join_wordless(doc: Doc, log_odds: NDArray[np.floating]) -> NDArray[np.floating]:
+def join_wordless(row: TokenRow, log_odds: NDArray[np.floating]) -> NDArray[np.floating]:
     """Change log-odds so that each sentence has a letter or digit, if a neighbour can take it.
 
     Boundaries that the Doc or the constraints state are kept, and so is a line across the page. The
     marks between two sentences with words are divided at the most plausible boundary: where most
     whitespace is, then where the fewest marks are on the wrong side, then where it is most likely.
     """
-    if not len(doc):
+    if not len(row):
         return log_odds
-    starts = bounds(np.flatnonzero(log_odds > 0), len(doc)).tolist()
-    is_fixed = [True, *(log_odds[starts[1:-1]] >= CERTAIN / 2).tolist(), True]
+    starts = row_starts(row, log_odds)
+    # Nearly all sentences have a word of letters alone: the others are looked at more closely.
+    has_alphabetic = np.logical_or.reduceat(row.is_alpha, starts[:-1])
+    if has_alphabetic.all():
+        return log_odds
+    is_fixed = np.append(log_odds[starts[:-1]] >= CERTAIN / 2, True)
+    is_fixed[np.searchsorted(starts, row.firsts)] = True
     joined = log_odds.copy()
-    for first, last in _wordless_runs(doc, starts, is_fixed):
+    for first, last in _wordless_runs(row, starts.tolist(), has_alphabetic, is_fixed):
         joined[starts[first + 1 : last]] = JOINED
-        if _is_ruler(doc[starts[first] : starts[last]].text):
+        if _is_ruler(_text(row, starts[first], starts[last])):
             continue
         joined[[starts[i] for i in (first, last) if not is_fixed[i]]] = JOINED
         if not is_fixed[first] and not is_fixed[last]:
-            best = _boundary_among_marks(doc, starts[first], starts[last], log_odds)
+            [number] = row.numbers_at(starts[first : first + 1])
+            offset = row.bounds[number]
+            marks = int(starts[first] - offset), int(starts[last] - offset)
+            best = offset + _boundary_among_marks(row.docs[number], *marks, log_odds[offset:])
             joined[best] = max(log_odds[best], -JOINED)
     return joined
 
 
 def _wordless_runs(
-    doc: Doc, starts: Sequence[int], is_fixed: Sequence[bool]
+    row: TokenRow,
+    starts: Sequence[int],
+    has_alphabetic: NDArray[np.bool_],
+    is_fixed: NDArray[np.bool_],
 ) -> Iterator[tuple[int, int]]:
     """List the runs of sentences without a word, as first and end; a fixed boundary ends a run."""
-    # Nearly all sentences have a word of letters alone: the others are looked at more closely.
-    n_alphabetic = np.add.reduceat(doc.to_array(IS_ALPHA), starts[:-1])
     end = 0
-    for first in np.flatnonzero(n_alphabetic == 0).tolist():
+    for first in np.flatnonzero(~has_alphabetic).tolist():
         if first < end:
             continue
         end = first
         while end < len(starts) - 1 and (end == first or not is_fixed[end]):
-            if n_alphabetic[end] or _has_word(doc[starts[end] : starts[end + 1]]):
+            if has_alphabetic[end] or _has_word(_text(row, starts[end], starts[end + 1])):
                 break
             end += 1
         if end > first:
             yield first, end
 
 
-def _has_word(span: Span) -> bool:
-    return any(map(str.isalnum, span.text))
+def _text(row: TokenRow, start: int, stop: int) -> str:
+    """Return the text of tokens of one Doc."""
+    [number] = row.numbers_at(np.array([start]))
+    first = row.bounds[number]
+    return row.docs[number][start - first : stop - first].text
+
+
+def _has_word(text: str) -> bool:
+    return any(map(str.isalnum, text))
 
 
 def _is_ruler(text: str) -> bool:

@@ -1,7 +1,8 @@
 """Conversion of trees from words to tokens, and their annotation on a Doc."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -15,76 +16,68 @@ from spacy_rootmind.annotation.record_schema import UnreadableDetailsError
 from spacy_rootmind.annotation.records import store_records
 from spacy_rootmind.annotation.sentences import (
     SPACE_LABEL,
-    Sentences,
-    attach_spaces,
+    Starts,
+    TokenRow,
+    scored_tokens,
     sentence_starts,
 )
 from spacy_rootmind.annotation.teacher_records import read_distributions
 from spacy_rootmind.annotation.warn_once import WarnOnce
-from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
 
 warn_of_dropped = WarnOnce(
     "Tree distributions that earlier teachers left on a Doc are dropped: %s."
 )
 
 
-@dataclass(frozen=True, eq=False)
-class SentenceParse:
-    """The tree of a sentence over its words, numbers of labels, (n,), and details.
+class SentenceTrees(NamedTuple):
+    """The trees of sentences over their words, one after the other, and the details of each.
 
-    Heads, (n + 1,), are as returned by `decode`.
+    Heads and labels have a row for the ROOT of each sentence and then one for each word: heads as
+    returned by `decode`, and numbers of labels.
     """
 
     heads: NDArray[np.int32]
     labels: NDArray[np.int32]
-    details: ParseDetails
+    details: Sequence[ParseDetails]
 
 
 class DocParse(NamedTuple):
     """The trees of a Doc over its tokens: heads, where a root is its own, and labels.
 
-    `starts` are as returned by `sentences.sentence_starts`. Details are the first token, the end
-    and the details over tokens of each sentence that has any.
+    Labels are places in `label_names`. `starts` are as returned by `sentences.sentence_starts`.
+    Details are the first token, the end and the details over tokens of each sentence that has any.
     """
 
     heads: NDArray[np.int32]
-    deps: list[str]
+    labels: NDArray[np.int32]
+    label_names: Sequence[str]
     starts: NDArray[np.int32]
     details: Sequence[tuple[int, int, ParseDetails]] = ()
 
 
 def join_sentences(
-    doc: Doc,
-    starts: NDArray[np.int64],
-    sentences: Sentences,
-    parses: Iterator[SentenceParse],
-    labels: Sequence[str],
-) -> DocParse:
-    """Convert the trees of a Doc's sentences from words to tokens, whitespace included.
+    row: TokenRow, starts: Starts, trees: SentenceTrees, labels: Sequence[str]
+) -> list[DocParse]:
+    """Convert the trees of the sentences of Docs from words to tokens, whitespace included.
 
-    `parses` yields the parse of each sentence, in order. `labels` are the names of all labels by
-    number, the root's first.
+    `labels` are the names of all labels by number, the root's first.
     """
-    heads = np.full(len(doc), MISSING, dtype=np.int32)
-    deps = [SPACE_LABEL] * len(doc)
-    details = []
-    for start, stop, tokens in zip(
-        starts[:-1].tolist(), starts[1:].tolist(), sentences, strict=True
-    ):
-        parse = next(parses)
-        local = parse.heads[1:]
-        heads[tokens] = np.where(local == ROOT, tokens, tokens[local - 1])
-        for token, label in zip(tokens.tolist(), parse.labels.tolist(), strict=True):
-            deps[token] = labels[label]
-        if len(tokens) < stop - start:
-            attach_spaces(heads[start:stop], start)
-            if not len(tokens):
-                deps[start] = labels[ROOT_LABEL]
-        if not parse.details.is_empty:
-            # The confidence is that of this tree: with other heads it no longer holds.
-            tree = heads[start:stop] - start
-            details.append((start, stop, parse.details.over_tokens(tokens - start, tree)))
-    return DocParse(heads, deps, starts.astype(np.int32), details)
+    names, parses = (*labels, SPACE_LABEL), []
+    heads, numbers = doc_trees.join_trees(starts, row.words, trees.heads, trees.labels, len(labels))
+    words, stops = scored_tokens(row, starts), np.searchsorted(starts, row.bounds).tolist()
+    for number, sentences in enumerate(itertools.starmap(range, itertools.pairwise(stops))):
+        place, details = row.place(number), []
+        for i in sentences:
+            if not trees.details[i].is_empty:
+                first, stop = starts[i : i + 2].tolist()
+                # The confidence is that of this tree: with other heads it no longer holds.
+                tree = heads[first:stop] - np.int32(first)
+                found = trees.details[i].over_tokens(words[i] - first, tree)
+                details.append((first - place.start, stop - place.start, found))
+        own = starts[sentences.start : sentences.stop + 1] - place.start
+        own_heads = heads[place] - np.int32(place.start)
+        parses.append(DocParse(own_heads, numbers[place], names, own.astype(np.int32), details))
+    return parses
 
 
 def annotate(doc: Doc, parse: DocParse) -> None:
@@ -92,9 +85,10 @@ def annotate(doc: Doc, parse: DocParse) -> None:
     if not len(doc):
         return
     # The Doc's StringStore may be another than the component's.
-    hashes = {label: doc.vocab.strings.add(label) for label in set(parse.deps)}
-    deps = np.array([hashes[label] for label in parse.deps], dtype=np.uint64)
-    doc_trees.set_trees(doc, parse.heads, deps, parse.starts)
+    hashes = np.zeros(len(parse.label_names), dtype=np.uint64)
+    for label in set(parse.labels.tolist()):
+        hashes[label] = doc.vocab.strings.add(parse.label_names[label])
+    doc_trees.set_trees(doc, parse.heads, hashes[parse.labels], parse.starts)
     # Even without new details: an earlier parse's no longer hold.
     store_records(doc, [_with_earlier_teachers(doc, *details) for details in parse.details])
 

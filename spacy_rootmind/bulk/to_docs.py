@@ -92,13 +92,20 @@ def make_doc(rows: Sequence[Row], vocab: Vocab) -> Doc:
     if not words:
         return doc
     heads = [start + np.array(row["heads"]) for start, row in zip(starts, rows, strict=False)]
-    deps = [dep for row in rows for dep in row["deps"]]
+    numbers: dict[str, int] = {}
+    labels = [numbers.setdefault(dep, len(numbers)) for row in rows for dep in row["deps"]]
     details = []
     for row, start, end in zip(rows, starts.tolist(), starts[1:].tolist(), strict=False):
         of_sentence = _details(row)
         if not of_sentence.is_empty:
             details.append((start, end, of_sentence))
-    parse = DocParse(np.concatenate(heads).astype(np.int32), deps, starts.astype(np.int32), details)
+    parse = DocParse(
+        np.concatenate(heads).astype(np.int32),
+        np.array(labels, dtype=np.int32),
+        list(numbers),
+        starts.astype(np.int32),
+        details,
+    )
     annotate(doc, parse)
     expansions = {}
     for row, start in zip(rows, starts.tolist(), strict=False):

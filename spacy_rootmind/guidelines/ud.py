@@ -1,6 +1,6 @@
 """Universal Dependencies' guidelines: the rules of `rules`, as the search for valid trees asks."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -156,14 +156,22 @@ class UDRules:
             safe[:, is_mark] = False
         return safe
 
+    def find_invalid(self, heads: NDArray[np.int32], labels: NDArray[np.int32]) -> list[int]:
+        """List the sentences whose trees break rules; the trees lie one after the other."""
+        broken = self.tables.kernel.find_broken(
+            self.words, self.starts, self.sizes, heads.copy(), labels.copy()
+        )
+        if not broken.any():
+            return []
+        places = np.searchsorted(self.starts, np.flatnonzero(broken), side="right")
+        return (np.unique(places) - 1).tolist()
+
     def find_conflicts(
-        self, sentences: Sequence[int], heads: _Trees, labels: _Trees
-    ) -> list[Iterable[Conflict]]:
-        """Find the conflicts of trees of these sentences."""
-        found: list[Iterable[Conflict]] = [()] * len(sentences)
-        for number, tree in self._invalid_trees(sentences, heads, labels):
-            found[number] = tree.conflicts()
-        return found
+        self, sentence: int, heads: NDArray[np.int32], labels: NDArray[np.int32]
+    ) -> Iterator[Conflict]:
+        """Find the conflicts of a tree of a sentence."""
+        for _, tree in self._invalid_trees([sentence], [heads], [labels]):
+            yield from tree.conflicts()
 
     def find_errors(
         self, sentences: Sequence[int], heads: _Trees, labels: _Trees

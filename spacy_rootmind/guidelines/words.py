@@ -6,14 +6,13 @@ the rows TAG, EXTERNAL, NEGATIVE, POSSESSIVE and SPACE_AFTER.
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from spacy.parts_of_speech import IDS
 from spacy.tokens import Doc
 
-from spacy_rootmind.annotation.doc_trees import read_tokens
+from spacy_rootmind.annotation import doc_trees
 
 Words = NDArray[np.int8]
 WordsOfDoc = tuple[Doc, NDArray[np.int64]]
@@ -34,27 +33,16 @@ for _name, _pos in IDS.items():
     NUMBER_OF_POS[_pos] = NUMBER_OF_TAG.get(_name, 0)
 
 
+# Features as rules read them, by the hash that all vocabs have of these; and how many are kept.
+_FEATS: dict[int, tuple[int, bool, bool]] = {}
+_MAX_FEATS = 4096
+
+
 def read_words(sentences: Sequence[WordsOfDoc]) -> Words:
     """Read what rules need of the words of sentences."""
-    docs: list[Doc] = []
-    tokens, end = [np.zeros(0, dtype=np.int64)], 0
-    for doc, words in sentences:
-        if not docs or doc is not docs[-1]:
-            start, end = end, end + len(doc)
-            docs.append(doc)
-        tokens.append(words + start)
-    places = np.concatenate(tokens)
-    pos, morph, space = read_tokens(docs)[:3, places]
-    keys: list[int] = morph.tolist()
-    strings: Any = docs[0].vocab.strings if docs else {}
-    feats = {key: strings[key] if key else "" for key in set(keys)}
-    return make_words(
-        NUMBER_OF_POS[pos.astype(np.intp)],
-        [feats[key] for key in keys],
-        # Between words that follow each other there is no token of whitespace.
-        (space > 0) | (np.diff(places, append=-1) > 1),
-        [len(words) for _, words in sentences],
-    )
+    if len(_FEATS) > _MAX_FEATS:
+        _FEATS.clear()
+    return doc_trees.read_words(list(sentences), NUMBER_OF_POS, _FEATS, _read_feats)
 
 
 def make_words(
@@ -85,9 +73,9 @@ def make_words(
 
 
 @lru_cache(maxsize=4096)
-def _read_feats(feats: str) -> tuple[int, int, int]:
+def _read_feats(feats: str) -> tuple[int, bool, bool]:
     """Read ExtPos, by the first of its values (-1 without one), Polarity=Neg and Poss=Yes."""
-    found: Any = dict(each.split("=", 1) for each in feats.split("|") if "=" in each)
+    found = dict(each.split("=", 1) for each in feats.split("|") if "=" in each)
     name = found["ExtPos"].partition(",")[0] if "ExtPos" in found else None
     external = -1 if name is None else NUMBER_OF_TAG.get(name, NUMBER_OF_TAG["X"])
     return external, found.get("Polarity") == "Neg", found.get("Poss") == "Yes"

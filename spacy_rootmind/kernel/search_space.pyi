@@ -1,4 +1,17 @@
-from spacy_rootmind.kernel.arrays import Bytes, Doubles, Heads, Sizes
+from collections.abc import Callable
+from typing import Any
+
+from spacy_rootmind.kernel.arrays import Bytes, Doubles, Heads, Scores, Sizes
+
+class LabelledSearch:
+    roots: Sizes
+    heads: Heads
+    labels: Heads
+    def __new__(
+        cls, scores: list[Scores], temperature: float, projective: bool
+    ) -> LabelledSearch: ...
+    def arcs_of(self, sentence: int) -> tuple[Doubles, Heads]: ...
+    def run(self, find_labels: Callable[..., Any], decode_again: bool) -> int: ...
 
 class SearchSpace:
     def __new__(

@@ -21,18 +21,22 @@ ROOT_BUCKET = 0
 CACHED_POSITIONS = 256
 
 
+# The bucket of each distance from -FAR to FAR; of longer ones as of these.
+FAR = BOUNDS[-1]
+_near = np.maximum(np.searchsorted(BOUNDS, np.abs(np.arange(-FAR, FAR + 1)), side="right"), 1)
+_BUCKETS = (_near + np.repeat([0, len(BOUNDS)], [FAR, FAR + 1])).astype("int32")
+
+
 def bucket_of(deps: Ints1d, heads: Ints1d) -> Ints1d:
     """Find the bucket of each arc from the positions of its dependent and head; head 0 is ROOT."""
-    distance = heads - deps
-    nearness = np.searchsorted(BOUNDS, np.abs(distance), side="right") - 1
-    bucket = 1 + np.where(distance < 0, 0, len(BOUNDS)) + np.maximum(nearness, 0)
-    return np.where(heads == 0, ROOT_BUCKET, bucket)
+    distance = np.maximum(np.minimum(heads - deps, FAR), -FAR)
+    return np.where(heads == 0, np.int32(ROOT_BUCKET), _BUCKETS[distance + FAR])
 
 
 @lru_cache(maxsize=128)
 def _cached_buckets(m: int) -> Ints2d:
     positions = np.arange(m, dtype="int32")
-    return bucket_of(positions[:, None], positions[None, :]).astype("int32")
+    return bucket_of(positions[:, None], positions[None, :])
 
 
 def bucket_table(m: int) -> Ints2d:

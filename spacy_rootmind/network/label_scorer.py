@@ -152,7 +152,7 @@ def find_distinct_rows(rows: Ints1d, n_rows: int) -> tuple[Ints1d, Ints1d]:
 def _on_device(xp: Any, X: InT, is_train: bool) -> TermInT:
     """Copy arcs to the device; in prediction, rows that no arc touches are left out."""
     rows, layout, deps, heads = X
-    buckets = layout.arc_distances(deps, heads).astype("int32")
+    buckets = layout.arc_distances(deps, heads)
     if is_train:
         deps, heads = deps.astype("int32"), heads.astype("int32")
         return rows, layout, Arcs(*to_device(xp, [deps, heads, buckets]))
@@ -245,17 +245,17 @@ def _project(
 ) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
     """Append a one to each row, and project the rows if the layer has a rank."""
     ops = model.ops
-    ones = ops.xp.ones((X.shape[0], 1), dtype=X.dtype)
-    with_one = ops.xp.concatenate((X, ones), axis=1)
     if not model.has_param(name):
-        return with_one, lambda d_rows: d_rows[:, :-1]
+        ones = ops.xp.ones((X.shape[0], 1), dtype=X.dtype)
+        return ops.xp.concatenate((X, ones), axis=1), lambda d_rows: d_rows[:, :-1]
     weights: Floats2d = model.get_param(name)
 
     def backprop(d_projected: Floats2d) -> Floats2d:
-        model.inc_grad(name, ops.gemm(with_one, d_projected, trans1=True))
-        return ops.gemm(d_projected, weights, trans2=True)[:, :-1]
+        of_rows = ops.gemm(X, d_projected, trans1=True)
+        model.inc_grad(name, ops.xp.concatenate((of_rows, d_projected.sum(axis=0)[None])))
+        return ops.gemm(d_projected, weights[:-1], trans2=True)
 
-    return ops.gemm(with_one, weights), backprop
+    return ops.gemm(X, weights[:-1]) + weights[-1], backprop
 
 
 def _scatter(

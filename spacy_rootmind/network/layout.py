@@ -10,7 +10,7 @@ arrays are all copied to the network's device at once; on the CPU, nothing is co
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -28,6 +28,9 @@ MAX_STRETCH = 1.25
 MIN_SLACK = 3
 # Scores in a bucket, which bounds memory.
 MAX_BUCKET_SCORES = 1 << 20
+
+# Layouts of single sentences of up to this length are kept.
+KEPT_WORDS = 64
 
 # Starts and stops of sums over arcs.
 SumRange: TypeAlias = tuple[Ints2d, Ints2d]
@@ -138,6 +141,12 @@ class Layout:
     @classmethod
     def from_lengths(cls, ops: Ops, lengths: Sequence[int], padded: bool = True) -> "Layout":
         """Lay out sentences of given lengths."""
+        if len(lengths) == 1 and lengths[0] <= KEPT_WORDS:
+            return _lay_out_one(ops, int(lengths[0]), padded)
+        return cls._make(ops, lengths, padded)
+
+    @classmethod
+    def _make(cls, ops: Ops, lengths: Sequence[int], padded: bool) -> "Layout":
         words: Ints1d = np.asarray(lengths, dtype="i8").reshape(-1)
         ends = np.cumsum(words + 1)
         roots = ends - words - 1
@@ -164,6 +173,11 @@ class Layout:
         rows = self.roots[members][:, None] + positions
         rows[positions > lengths[:, None]] = self.n_rows
         return Bucket(members, lengths, rows, self.n_rows, is_compiled(self.ops))
+
+    def pad(self, flat: Ints1d, fill: int) -> list[Ints2d]:
+        """Copy numbers of rows, on the host, to an array (b, m) for each bucket."""
+        extended = np.append(flat, np.array(fill, dtype=flat.dtype))
+        return [extended[bucket.rows] for bucket in self.buckets]
 
     @property
     def on_device(self) -> "Layout":
@@ -204,6 +218,12 @@ class Layout:
         """Find the bucket of each arc's distance; `deps` and `heads` are flat rows."""
         roots = self.roots[self.sentence_of_row[deps]]
         return distance.bucket_of(deps - roots, heads - roots)
+
+
+@lru_cache(maxsize=128)
+def _lay_out_one(ops: Ops, n_words: int, padded: bool) -> Layout:
+    """Lay out one sentence. Layouts never change, so that texts of a sentence can share them."""
+    return Layout._make(ops, [n_words], padded)
 
 
 def _group(lengths: Ints1d) -> list[list[int]]:

@@ -5,7 +5,7 @@ All of them refer to the words of a sentence, as in `annotation.details`.
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,8 +40,8 @@ def find_details(batch: ScoredBatch, parsed: ParsedBatch) -> list[ParseDetails]:
     if settings.finds_details:
         # These compute nothing until queried.
         trees = [
-            TreeDistribution(weights, lengths=lengths, projective=settings.projective)
-            for weights, lengths in zip(batch.log_weights, batch.lengths, strict=True)
+            TreeDistribution(weights, lengths=bucket.lengths, projective=settings.projective)
+            for weights, bucket in zip(batch.log_weights, batch.scores.layout.buckets, strict=True)
         ]
         if settings.confidence:
             parts["confidence"] = _find_confidence(batch, parsed, trees)
@@ -72,35 +72,31 @@ def _find_confidence(
     batch: ScoredBatch, parsed: ParsedBatch, trees: Sequence[TreeDistribution]
 ) -> list[Confidence]:
     """Find the probabilities of each sentence's heads, labels and starts, and of its tree."""
+    layout = batch.scores.layout
     # The root's label is certain.
-    label_probs = [np.ones(heads.shape) for heads in parsed.heads]
-    for arcs, log_probs in parsed.labelled:
-        for i, heads in enumerate(parsed.heads):
-            own = np.flatnonzero(arcs.batch == i)
-            own = own[heads[arcs.sentence[own], arcs.dep[own]] == arcs.head[own]]
-            label_probs[i][arcs.sentence[own], arcs.dep[own]] = np.exp(log_probs[own])
-    found: list[list[Confidence]] = []
-    for b, heads in enumerate(parsed.heads):
+    label_probs = np.ones(layout.n_rows)
+    for deps, heads, log_probs in parsed.labelled:
+        own = parsed.heads[deps] == heads - layout.roots[layout.sentence_of_row[deps]]
+        label_probs[deps[own]] = np.exp(log_probs[own])
+    padded_heads = layout.pad(parsed.heads, MISSING)
+    found: list[Any] = [None] * len(batch.sentences)
+    for bucket, own_trees, heads in zip(layout.buckets, trees, padded_heads, strict=True):
         # Marginals first: the others then need no elimination of their own.
-        chosen = np.take_along_axis(trees[b].marginals, np.maximum(heads, 0)[..., None], axis=2)
-        log_probs, entropies = np.atleast_1d(trees[b].log_prob(heads), trees[b].entropy())
-        found.append([])
-        for i, n in enumerate(batch.lengths[b].tolist()):
-            probs = chosen[i, 1 : n + 1, 0].astype(np.float32)
-            found[b].append(
-                Confidence(
-                    probs,
-                    float(log_probs[i]),
-                    float(entropies[i]),
-                    parsed.labels[b][i, 1 : n + 1],
-                    (probs * label_probs[b][i, 1 : n + 1]).astype(np.float32),
-                    batch.context.labels,
-                )
+        chosen = np.take_along_axis(own_trees.marginals, np.maximum(heads, 0)[..., None], axis=2)
+        log_probs, entropies = np.atleast_1d(own_trees.log_prob(heads), own_trees.entropy())
+        for i, number in enumerate(bucket.sentences):
+            words = bucket.rows[i, 1 : bucket.lengths[i] + 1]
+            probs = chosen[i, 1 : len(words) + 1, 0].astype(np.float32)
+            found[number] = Confidence(
+                probs,
+                float(log_probs[i]),
+                float(entropies[i]),
+                parsed.labels[words],
+                (probs * label_probs[words]).astype(np.float32),
+                batch.context.labels,
+                batch.sentences[number].start_probs,
             )
-    return [
-        replace(own, start_probs=sentence.start_probs)
-        for own, sentence in zip(batch.in_order(found), batch.sentences, strict=True)
-    ]
+    return found
 
 
 # --- probable arcs and distributions -----------------------------------------------------------
@@ -143,20 +139,21 @@ def _find_arcs(
     batch: ScoredBatch,
     trees: Sequence[TreeDistribution],
     threshold: float,
-    parses: Sequence[NDArray[np.int32]] | None = None,
+    parses: NDArray[np.int32] | None = None,
 ) -> Arcs:
-    """Find the arcs with a probability of at least `threshold`, and all arcs of the parses."""
-    found: list[list[Any]] = []
-    for b, (lengths, own) in enumerate(zip(batch.lengths, trees, strict=True)):
-        found.append([])
-        for i, n in enumerate(lengths.tolist()):
-            probs = own.marginals[i, : n + 1, : n + 1]
+    """Find the arcs with a probability of at least `threshold`, and all heads of the parses."""
+    layout = batch.scores.layout
+    found: list[Any] = [None] * len(batch.sentences)
+    for bucket, own in zip(layout.buckets, trees, strict=True):
+        for i, number in enumerate(bucket.sentences):
+            m, root = bucket.lengths[i] + 1, layout.roots[number]
+            probs = own.marginals[i, :m, :m]
             listed = probs >= threshold
             if parses is not None:
-                listed[np.arange(1, n + 1), parses[b][i, 1 : n + 1]] = True
+                listed[np.arange(1, m), parses[root + 1 : root + m]] = True
             deps, heads = listed.nonzero()
-            found[b].append((deps, heads, probs[deps, heads], own.scores[i][deps, heads]))
-    columns = list(zip(*batch.in_order(found), strict=True))
+            found[number] = deps, heads, probs[deps, heads], own.scores[i][deps, heads]
+    columns = list(zip(*found, strict=True))
     sizes = list(map(len, columns[0]))
     deps, heads, probs, log_weights = map(np.concatenate, columns)
     return Arcs(
@@ -299,12 +296,11 @@ def _find_alternatives(batch: ScoredBatch) -> list[Alternatives]:
     is_labelled = make is not settings.alternatives
     # Makers of the user's own need not accept `projective` unless it matters.
     kind = {"projective": True} if settings.projective else {}
-    weights = batch.in_order(batch.log_weights)
     roots = batch.scores.layout.roots.tolist()
     found = []
-    for own, sentence, root in zip(weights, batch.sentences, roots, strict=True):
-        m = len(sentence.words) + 1
-        given: list[Any] = [own[:m, :m], sentence.texts()]
+    for square, sentence, root in zip(batch.squares, batch.sentences, roots, strict=True):
+        log_weights = square.astype(np.float64) / batch.context.temperature
+        given: list[Any] = [log_weights, sentence.texts()]
         if is_labelled:
             given.append(_label_scorer(batch, root))
         found.append(make(*given, **kind))

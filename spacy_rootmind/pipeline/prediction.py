@@ -5,6 +5,7 @@ batches of bounded size, however long a Doc is.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -31,14 +32,14 @@ from spacy_rootmind.annotation.sentences import (
     AT_LINE_END,
     CERTAIN,
     Starts,
+    TokenRow,
     choose_starts,
     has_boundaries,
     join_wordless,
     scored_tokens,
-    words_of,
 )
 from spacy_rootmind.annotation.teacher_records import earlier_start_probs
-from spacy_rootmind.annotation.writing import DocParse, SentenceParse, join_sentences
+from spacy_rootmind.annotation.writing import DocParse, SentenceTrees, join_sentences
 from spacy_rootmind.guidelines.constraints import (
     CONSTRAINTS,
     DocConstraints,
@@ -81,12 +82,12 @@ INSIDE_ENTITY, BEGINS_ENTITY = 1, 3
 
 
 class SentencePlan(NamedTuple):
-    """The sentences of a Doc before they are parsed.
+    """The sentences of Docs before they are parsed.
 
     Attributes
     ----------
-    starts : int array
-        As returned by `sentences.sentence_starts`.
+    starts : int array of shape (n_sentences + 1,)
+        The first token of each, and the number of all tokens.
     sentences : list of Sentence
     """
 
@@ -120,20 +121,11 @@ def _batches(items: Sequence[Any], costs: Sequence[int], most: int) -> Iterator[
 
 def _parse_batch(model: ParserModel, docs: list[Doc], context: PredictionContext) -> list[DocParse]:
     """Find the vectors of all tokens, the sentences of each Doc, and their trees."""
-    vectors, log_odds = _encode(model, docs)
-    plans, first = [], 0
-    for doc in docs:
-        stop = first + len(doc)
-        plans.append(plan_sentences(doc, log_odds[first:stop], context, first))
-        first = stop
-    sentences = [sentence for plan in plans for sentence in plan.sentences]
-    parses = _parse_sentences(model, vectors, sentences, context)
-    return [
-        join_sentences(
-            doc, plan.starts, [each.words for each in plan.sentences], parses, context.labels
-        )
-        for doc, plan in zip(docs, plans, strict=True)
-    ]
+    row = TokenRow(docs)
+    vectors, log_odds = _encode(model, row)
+    plan = plan_sentences(row, log_odds, context)
+    trees = _parse_sentences(model, vectors, plan.sentences, context)
+    return join_sentences(row, plan.starts, trees, context.labels)
 
 
 def _parse_sentences(
@@ -141,17 +133,23 @@ def _parse_sentences(
     vectors: list[Floats2d],
     sentences: list[Sentence],
     context: PredictionContext,
-) -> Iterator[SentenceParse]:
+) -> SentenceTrees:
     """Parse sentences in batches of bounded size, in order."""
-    if not sentences:
-        return
-    flat = vectors[0] if len(vectors) == 1 else model.ops.xp.concatenate(vectors)
     positions = [len(sentence.words) + 1 for sentence in sentences]
     costs = [m * max(m, MIN_SCORES) for m in positions]
+    parts = []
+    if len(vectors) > 1:
+        vectors = [model.ops.xp.concatenate(vectors)]
     for batch in _batches(sentences, costs, MAX_SCORES):
         # Without the callback, which would keep the output of every layer alive.
-        scores = score(model, [flat], [[each.rows for each in batch]], is_train=False)[0]
-        yield from parse_scored(model, scores, batch, context)
+        scores = score(model, vectors, [[each.rows for each in batch]], is_train=False)[0]
+        parts.append(parse_scored(model, scores, batch, context))
+    none = np.zeros(0, dtype=np.int32)
+    return SentenceTrees(
+        np.concatenate([none, *(part.heads for part in parts)]),
+        np.concatenate([none, *(part.labels for part in parts)]),
+        [details for part in parts for details in part.details],
+    )
 
 
 def parse_scored(
@@ -159,38 +157,31 @@ def parse_scored(
     scores: TreeScores,
     sentences: Sequence[Sentence],
     context: PredictionContext,
-) -> list[SentenceParse]:
+) -> SentenceTrees:
     """Find the best trees of sentences, their labels and the details, from their arc scores."""
     batch = make_batch(model, scores, sentences, context)
     parsed = find_trees(batch)
-    trees = zip(batch.in_order(parsed.heads), batch.in_order(parsed.labels), strict=True)
-    details = find_details(batch, parsed)
-    return [
-        SentenceParse(heads[: n + 1], labels[1 : n + 1], own)
-        for (heads, labels), own, each in zip(trees, details, sentences, strict=True)
-        for n in [len(each.words)]
-    ]
+    return SentenceTrees(parsed.heads, parsed.labels, find_details(batch, parsed))
 
 
 # --- token vectors and boundaries --------------------------------------------------------------
 
 
-def _encode(model: ParserModel, docs: list[Doc]) -> tuple[list[Floats2d], NDArray[np.floating]]:
+def _encode(model: ParserModel, row: TokenRow) -> tuple[list[Floats2d], NDArray[np.floating]]:
     """Compute the vectors of all tokens, and their log-odds of starting a sentence."""
-    n = sum(map(len, docs))
-    if not n:
+    if not len(row):
         return [], np.zeros(0)
-    if n > MAX_TOKENS:
-        return _encode_long(model, docs[0])
-    vectors, _ = find_vectors(model, docs, is_train=False)
-    return vectors, _find_log_odds(model, vectors, list(map(words_of, docs)))
+    if len(row) > MAX_TOKENS:
+        return _encode_long(model, row)
+    vectors, _ = find_vectors(model, row.docs, is_train=False)
+    return vectors, _find_log_odds(model, vectors, row.words_of_docs())
 
 
-def _encode_long(model: ParserModel, doc: Doc) -> tuple[list[Floats2d], NDArray[np.floating]]:
+def _encode_long(model: ParserModel, row: TokenRow) -> tuple[list[Floats2d], NDArray[np.floating]]:
     """Encode a long Doc in slices, since Thinc keeps the output of every layer until the last."""
-    vectors, words = _long_vectors(model, doc), words_of(doc)
+    vectors, words = _long_vectors(model, row.docs[0]), row.words
     log_odds = []
-    for start, stop, first, last in _slices(len(doc)):
+    for start, stop, first, last in _slices(len(row)):
         own = words[(first <= words) & (words < last)] - first
         odds = _find_log_odds(model, [vectors[first:last]], [own])
         log_odds.append(odds[start - first : stop - first].copy())
@@ -251,47 +242,48 @@ def _find_log_odds(
 
 
 def plan_sentences(
-    doc: Doc, log_odds: NDArray[np.floating], context: PredictionContext, first: int = 0
+    row: TokenRow, log_odds: NDArray[np.floating], context: PredictionContext
 ) -> SentencePlan:
-    """Fix the sentences of a Doc, from the network's log-odds that each token starts one.
-
-    `first` is the row of its first token among the token vectors.
+    """Fix the sentences of Docs, from the network's log-odds that each token starts one.
 
     Raises ValueError if boundaries are required and missing, or the constraints cannot be met.
     """
-    settings = context.settings
-    stated = _stated_starts(doc, context)
-    # Lines end in whitespace.
-    if (log_odds <= NOT_A_WORD).any():
-        log_odds = share_starts(doc, log_odds, stated)
-    start_probs = _start_probs(log_odds, stated, context) if settings.confidence else None
+    settings, docs = context.settings, row.docs
+    stated = _stated_starts(row, context)
+    log_odds = _share_starts(row, log_odds, stated)
+    start_probs = _start_probs(row, log_odds, stated, context)
     bound: NDArray[np.floating] = _network_log_odds(log_odds, context) + stated
     if settings.distribution_threshold is not None:
-        log_odds = _taught_log_odds(doc, log_odds, stated)
-    constraints = None
-    if settings.constraints is not None or CONSTRAINTS in doc.user_data:
-        wanted = constraints_of(doc, settings.constraints)
-        constraints = DocConstraints.check(doc, wanted, context.labels)
-        bound = constraints.bind(doc, bound)
-    bound = join_wordless(doc, bound)
-    if constraints is not None:
-        bound = constraints.join_rootless(doc, bound)
-    starts, n_split = choose_starts(doc, bound, settings.max_sentence_length)
-    if n_split:
-        context.on_split(doc, n_split)
-    if constraints is not None:
-        constraints.check_starts(doc, starts)
-    sentences = [
-        Sentence(
-            doc,
-            words,
-            words + first,
-            log_odds[words],
-            None if start_probs is None else start_probs[words],
-            None if constraints is None else constraints.of_sentence(words),
+        log_odds = _taught_log_odds(docs, log_odds, stated)
+    constraints = {}
+    for number, doc in enumerate(docs):
+        if settings.constraints is not None or CONSTRAINTS in doc.user_data:
+            own, wanted = row.place(number), constraints_of(doc, settings.constraints)
+            constraints[number] = DocConstraints.check(doc, wanted, context.labels)
+            bound[own] = constraints[number].bind(doc, bound[own])
+    bound = join_wordless(row, bound)
+    for number, made in constraints.items():
+        own = row.place(number)
+        bound[own] = made.join_rootless(docs[number], bound[own])
+    starts, split = choose_starts(row, bound, settings.max_sentence_length)
+    for number, n_split in Counter(row.numbers_at(split)).items():
+        context.on_split(docs[number], n_split)
+    for number, made in constraints.items():
+        made.check_starts(docs[number], starts - row.bounds[number])
+    sentences = []
+    for number, rows in zip(row.numbers_at(starts[:-1]), scored_tokens(row, starts), strict=True):
+        words = rows - row.bounds[number]
+        probs = start_probs[number]
+        sentences.append(
+            Sentence(
+                docs[number],
+                words,
+                rows,
+                log_odds[rows],
+                None if probs is None else probs[words],
+                constraints[number].of_sentence(words) if number in constraints else None,
+            )
         )
-        for words in scored_tokens(doc, starts)
-    ]
     return SentencePlan(starts, sentences)
 
 
@@ -312,51 +304,73 @@ def _network_log_odds(
     return np.where(log_odds > NOT_A_WORD, log_odds - shift, NOT_A_WORD)
 
 
-def _stated_starts(doc: Doc, context: PredictionContext) -> NDArray[np.float64]:
-    """Make log-odds of the boundaries that a Doc and its lines state, 0 where they do not."""
+def _stated_starts(row: TokenRow, context: PredictionContext) -> NDArray[np.float64]:
+    """Make log-odds of the boundaries that Docs and their lines state, 0 where they do not."""
     mode = context.settings.sentences
     if mode == "doc":
-        return np.full(len(doc), -CERTAIN)
-    known = annotated_starts(doc, context.labels[ROOT_LABEL])
+        return np.full(len(row), -CERTAIN)
+    known = annotated_starts(row, context.labels[ROOT_LABEL])
     if mode == "given":
+        _require_boundaries(row.docs)
+        known[known == 0] = -1
+    stated = CERTAIN * known.astype(np.float64)
+    if mode == "auto":
+        settings = context.settings
+        for doc, place in row.docs_with(row.is_space):
+            own = known[place]
+            for before, after in sentence_gaps(doc, settings.blank_lines, settings.line_ends):
+                if not own[after] and not (own[before + 1 : after] == 1).any():
+                    stated[place][after] = AT_LINE_END
+    return stated
+
+
+def _require_boundaries(docs: Sequence[Doc]) -> None:
+    for doc in docs:
         if len(doc) > 1 and not has_boundaries(doc):
             raise ValueError(
                 f"the Doc {doc.text[:40]!r} has no sentence boundaries, which sentences = "
                 f'"given" requires: put a component that finds them before the parser (`senter`, '
                 f'`sentencizer`), or set sentences = "auto"'
             )
-        known[known == 0] = -1
-    stated = CERTAIN * known.astype(np.float64)
-    if mode == "auto":
-        settings = context.settings
-        for before, after in sentence_gaps(doc, settings.blank_lines, settings.line_ends):
-            if not known[after] and not (known[before + 1 : after] == 1).any():
-                stated[after] = AT_LINE_END
-    return stated
+
+
+def _share_starts(
+    row: TokenRow, log_odds: NDArray[np.floating], stated: NDArray[np.float64]
+) -> NDArray[np.floating]:
+    """Share starts in the lines of each Doc that has any, since lines end in whitespace."""
+    shared = log_odds.copy()
+    for doc, own in row.docs_with(row.is_space):
+        shared[own] = share_starts(doc, log_odds[own], stated[own])
+    return shared
 
 
 def _start_probs(
-    log_odds: NDArray[np.floating], stated: NDArray[np.float64], context: PredictionContext
-) -> NDArray[np.float32] | None:
-    """Convert the network's log-odds to probabilities, NaN where the Doc states what holds.
+    row: TokenRow,
+    log_odds: NDArray[np.floating],
+    stated: NDArray[np.float64],
+    context: PredictionContext,
+) -> list[NDArray[np.float32] | None]:
+    """Convert the network's log-odds in each Doc to probabilities, NaN where it states what holds.
 
     Lines state nothing here: the probability tells what the network makes of the words alone. None
-    if all is stated, or the network has not learnt boundaries.
+    for Docs in which all is stated, or if the network has not learnt boundaries.
     """
+    if not (context.settings.confidence and context.finds_boundaries):
+        return [None] * len(row.docs)
     is_stated = np.abs(stated) >= CERTAIN
-    if not context.finds_boundaries or is_stated.all():
-        return None
     # In double precision, so that small probabilities keep their digits.
-    return np.where(is_stated, np.float32(np.nan), sigmoid(log_odds.astype(np.float64)))
+    probs = np.where(is_stated, np.float32(np.nan), sigmoid(log_odds.astype(np.float64)))
+    places = map(row.place, range(len(row.docs)))
+    return [None if is_stated[own].all() else probs[own] for own in places]
 
 
 def _taught_log_odds(
-    doc: Doc, log_odds: NDArray[np.floating], stated: NDArray[np.float64]
+    docs: Sequence[Doc], log_odds: NDArray[np.floating], stated: NDArray[np.float64]
 ) -> NDArray[np.floating]:
     """Add what is stated to the log-odds that students learn.
 
-    Boundaries that an earlier teacher found in the Doc are not stated, only probable.
+    Boundaries that an earlier teacher found in a Doc are not stated, only probable.
     """
-    earlier = earlier_start_probs(doc)
+    earlier = np.concatenate([earlier_start_probs(doc) for doc in docs])
     is_found = (earlier > 0) & (earlier < 1)
     return log_odds + np.where(is_found, 0.0, stated)

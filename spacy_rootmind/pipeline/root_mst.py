@@ -17,7 +17,7 @@ from spacy_rootmind.annotation.extensions import ATTRIBUTES, register
 from spacy_rootmind.annotation.glossary import explain_subtypes
 from spacy_rootmind.annotation.gold import GoldBatch, gold_boundaries
 from spacy_rootmind.annotation.noun_chunks import adopt_noun_chunks, set_noun_chunks
-from spacy_rootmind.annotation.sentences import words_of
+from spacy_rootmind.annotation.sentences import TokenRow
 from spacy_rootmind.annotation.warn_once import WarnOnce
 from spacy_rootmind.annotation.writing import DocParse, annotate
 from spacy_rootmind.config_blocks import require_kind
@@ -468,7 +468,7 @@ class RootMST(TrainablePipe):
         columns = self._label_columns()
         null_column = len(columns) if self._label_layer.attrs[NULL_LABEL] else None
         choose_arcs = arcs_to_label(gold, columns, null_column)
-        return ParserInput(docs, gold.sentences, list(map(words_of, docs)), choose_arcs)
+        return ParserInput(docs, gold.sentences, TokenRow(docs).words_of_docs(), choose_arcs)
 
     def _loss(self, gold: GoldBatch, scores: ParserScores) -> tuple[float, ParserGradient]:
         return parser_loss(

@@ -13,12 +13,11 @@ from spacy_rootmind.annotation.details import BROKEN, NOT_PROVEN
 from spacy_rootmind.guidelines.constraints import SentenceConstraints
 from spacy_rootmind.network.architecture import ParserModel, require_finite
 from spacy_rootmind.network.label_scorer import Labeller, find_best_labels, find_label_log_probs
-from spacy_rootmind.network.layout import Bucket
 from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.pipeline.settings import Settings
 from spacy_rootmind.trees.constrained import ValidTrees, decode_valid
 from spacy_rootmind.trees.errors import NoTreeError
-from spacy_rootmind.trees.labelled import PaddedArcs, decode_labelled, find_best, label_trees
+from spacy_rootmind.trees.labelled import Rows, decode_labelled
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ class Sentence(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ScoredBatch:
-    """Sentences whose arcs are scored, in padded arrays: one for each bucket of similar lengths.
+    """Sentences whose arcs are scored.
 
     Attributes
     ----------
@@ -96,7 +95,7 @@ class ScoredBatch:
     scores : TreeScores
         With the labels that constraints give to words.
     arc_scores : list of float array of shape (b, m, m)
-        Finite scores, -inf where constraints rule an arc out.
+        An array for each bucket: finite scores, -inf where constraints rule an arc out.
     context : PredictionContext
     """
 
@@ -107,45 +106,21 @@ class ScoredBatch:
     context: PredictionContext
 
     @cached_property
-    def buckets(self) -> list[Bucket]:
-        """The sentences of each array, along its first axis."""
-        return self.scores.layout.buckets
-
-    @cached_property
-    def lengths(self) -> list[NDArray[np.intp]]:
-        """Words in each sentence, an array per bucket."""
-        return [bucket.lengths for bucket in self.buckets]
-
-    @cached_property
     def log_weights(self) -> list[NDArray[np.float64]]:
-        """Arc scores over their temperature, an array per bucket."""
+        """Arc scores over their temperature, a padded array for each bucket."""
         temperature = self.context.temperature
         return [scores.astype(np.float64) / temperature for scores in self.arc_scores]
 
     @cached_property
-    def _roots(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The flat rows of the sentences' ROOTs, bucket by bucket, and the start of each bucket."""
-        sentences = [bucket.sentences for bucket in self.buckets]
-        starts = np.cumsum([0, *map(len, sentences)])
-        return self.scores.layout.roots[np.concatenate(sentences)], starts
+    def squares(self) -> list[NDArray[np.floating]]:
+        """Views of the arc scores of each sentence, of shape (m, m)."""
+        found: list[Any] = [None] * len(self.sentences)
+        for bucket, arcs in zip(self.scores.layout.buckets, self.arc_scores, strict=True):
+            for number, n, own in zip(bucket.sentences, bucket.lengths.tolist(), arcs, strict=True):
+                found[number] = own[: n + 1, : n + 1]
+        return found
 
-    def rows_of(self, arcs: PaddedArcs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Look up the flat rows of dependents and of heads."""
-        roots, starts = self._roots
-        first = roots[starts[arcs.batch] + arcs.sentence]
-        return first + arcs.dep, first + arcs.head
-
-    def in_order(self, parts: Sequence[Any]) -> list[Any]:
-        """Put the parts of each bucket's sentences into the order of the sentences."""
-        ordered: list[Any] = [None] * len(self.sentences)
-        for bucket, own in zip(self.buckets, parts, strict=True):
-            for sentence, part in zip(bucket.sentences, own, strict=True):
-                ordered[sentence] = part
-        return ordered
-
-    def label_log_probs(
-        self, deps: NDArray[np.int64], heads: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
+    def label_log_probs(self, deps: Rows, heads: Rows) -> NDArray[np.float64]:
         """Find the log probabilities of all labels of arcs, given by flat rows."""
         log_probs = find_label_log_probs(
             self.labeller, self.scores, deps, heads, self.context.label_temperature
@@ -160,18 +135,19 @@ class ParsedBatch(NamedTuple):
 
     Attributes
     ----------
-    heads, labels : list of int array of shape (b, m)
-        An array per bucket, as `decode_labelled` returns them.
-    labelled : list of (PaddedArcs, float array of shape (n_arcs,))
-        The arcs whose labels were scored, and the log probabilities of the labels in the trees;
-        kept for the confidence alone.
+    heads, labels : int array of shape (n_rows,)
+        By flat rows: the place of each word's head in its sentence, and the number of its label;
+        MISSING for ROOT.
+    labelled : list of (deps, heads, log_probs), each of shape (n_arcs,)
+        The arcs whose labels were scored, by flat rows, and the log probabilities of the labels in
+        the trees; kept for the confidence alone.
     status : list of (str or None), optional
-        With guidelines, the status of each sentence, in their order; None where it has none.
+        With guidelines, the status of each sentence; None where it has none.
     """
 
-    heads: list[NDArray[np.int32]]
-    labels: list[NDArray[np.int32]]
-    labelled: list[tuple[PaddedArcs, NDArray[np.float64]]]
+    heads: NDArray[np.int32]
+    labels: NDArray[np.int32]
+    labelled: list[tuple[Rows, Rows, NDArray[np.float64]]]
     status: list[str | None] | None = None
 
 
@@ -188,37 +164,29 @@ def make_batch(
     labeller, arc_scores = model.get_ref("labels"), scores.arcs_on_host
     require_finite(np, arc_scores, "arc")
     batch = ScoredBatch(sentences, labeller, scores, arc_scores, context)
-    if all(sentence.constraints is None for sentence in sentences):
-        return batch
     forced_labels = np.zeros(scores.layout.n_rows, dtype=np.int64)
-    for bucket, padded in zip(batch.buckets, arc_scores, strict=True):
-        for i, number in enumerate(bucket.sentences):
-            constraints = sentences[number].constraints
-            if constraints is not None:
-                m = bucket.lengths[i] + 1
-                _constrain(batch, padded[i, :m, :m], bucket.rows[i], sentences[number])
-                for word, label in constraints.labels.items():
-                    forced_labels[bucket.rows[i, word]] = label
+    for sentence, square, root in zip(sentences, batch.squares, scores.layout.roots, strict=True):
+        if sentence.constraints is not None:
+            _constrain(batch, square, root, sentence)
+            for word, label in sentence.constraints.labels.items():
+                forced_labels[root + word] = label
     if not forced_labels.any():
         return batch
     return replace(batch, scores=replace(scores, forced_labels=forced_labels))
 
 
 def _constrain(
-    batch: ScoredBatch,
-    scores: NDArray[np.floating],
-    rows: NDArray[np.int64],
-    sentence: Sentence,
+    batch: ScoredBatch, scores: NDArray[np.floating], root: int, sentence: Sentence
 ) -> None:
     """Set the scores of arcs that a sentence's constraints rule out to -inf, in place.
 
     Scores become conditional on the given labels of words, by Bayes' rule: they include how
-    probable the label is on each arc.
+    probable the label is on each arc. `root` is the flat row of the sentence's ROOT.
     """
     constraints: Any = sentence.constraints
-    places = np.arange(1, len(scores))
+    rows = root + np.arange(1, len(scores))
     for word, label in constraints.labels.items():
-        log_probs = batch.label_log_probs(np.full(len(places), rows[word]), rows[places])
+        log_probs = batch.label_log_probs(np.full(len(rows), root + word), rows)
         scores[word, 1:] += batch.context.temperature * log_probs[:, label - 1]
     projective = batch.context.settings.projective
     try:
@@ -235,26 +203,26 @@ def find_trees(batch: ScoredBatch) -> ParsedBatch:
     """Find the best tree of each sentence, and its labels."""
     settings, labelled = batch.context.settings, []
 
-    def find_labels(arcs: PaddedArcs) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def find_labels(deps: Rows, heads: Rows) -> Any:
         labels, log_probs = find_best_labels(
-            batch.labeller, batch.scores, *batch.rows_of(arcs), batch.context.label_temperature
+            batch.labeller, batch.scores, deps, heads, batch.context.label_temperature
         )
         require_finite(np, log_probs, "label")
         if settings.confidence:
-            labelled.append((arcs, log_probs))
+            labelled.append((deps, heads, log_probs))
         return labels, log_probs
 
     if settings.guidelines is not None:
         return _find_valid_trees(batch, find_labels, labelled)
-    kind = {"projective": settings.projective}
-    if settings.decode == "labelled_tree":
-        found = decode_labelled(batch.log_weights, batch.lengths, find_labels, **kind)
-        return ParsedBatch(found.heads, found.labels, labelled)
-    heads = [
-        find_best(scores, lengths, **kind)
-        for scores, lengths in zip(batch.arc_scores, batch.lengths, strict=True)
-    ]
-    return ParsedBatch(heads, label_trees(heads, batch.lengths, find_labels), labelled)
+    decode_again = settings.decode == "labelled_tree"
+    found = decode_labelled(
+        batch.squares,
+        find_labels,
+        temperature=batch.context.temperature if decode_again else 1.0,
+        projective=settings.projective,
+        decode_again=decode_again,
+    )
+    return ParsedBatch(found.heads, found.labels, labelled)
 
 
 def _find_valid_trees(batch: ScoredBatch, find_labels: Any, labelled: list[Any]) -> ParsedBatch:
@@ -263,36 +231,28 @@ def _find_valid_trees(batch: ScoredBatch, find_labels: Any, labelled: list[Any])
     make_rules: Any = settings.guidelines
     rules = make_rules(batch.context.labels)([(each.doc, each.words) for each in batch.sentences])
     found = decode_valid(
-        batch.log_weights,
-        batch.lengths,
-        [np.array(bucket.sentences, dtype=np.intp) for bucket in batch.buckets],
+        batch.squares,
         find_labels,
-        lambda arcs: batch.label_log_probs(*batch.rows_of(arcs)),
+        batch.label_log_probs,
         rules,
+        temperature=batch.context.temperature,
         projective=settings.projective,
     )
-    status: list[list[str | None]] = [
-        [
-            (None if is_proven else NOT_PROVEN) if is_valid else BROKEN
-            for is_valid, is_proven in zip(valid, proven, strict=True)
-        ]
-        for valid, proven in zip(found.valid, found.proven, strict=True)
+    status = [
+        (None if is_proven else NOT_PROVEN) if is_valid else BROKEN
+        for is_valid, is_proven in zip(found.valid.tolist(), found.proven.tolist(), strict=True)
     ]
     if settings.confidence:
         labelled.append(_labels_of_searched(batch, found))
-    return ParsedBatch(found.heads, found.labels, labelled, batch.in_order(status))
+    return ParsedBatch(found.heads, found.labels, labelled, status)
 
 
 def _labels_of_searched(
     batch: ScoredBatch, trees: ValidTrees
-) -> tuple[PaddedArcs, NDArray[np.float64]]:
+) -> tuple[Rows, Rows, NDArray[np.float64]]:
     """Find the log probabilities of labels of trees that were searched."""
-    parts = []
-    for i, (heads, decodes) in enumerate(zip(trees.heads, trees.decodes, strict=True)):
-        sentence, dep = np.nonzero((heads > 0) & (decodes > 0)[:, None])
-        head = heads[sentence, dep].astype(np.int64)
-        parts.append((np.full(len(dep), i), sentence, dep, head, trees.labels[i][sentence, dep]))
-    *columns, labels = (np.concatenate(column) for column in zip(*parts, strict=True))
-    arcs = PaddedArcs(*columns)
-    log_probs = batch.label_log_probs(*batch.rows_of(arcs))
-    return arcs, log_probs[np.arange(len(labels)), labels - 1]
+    layout = batch.scores.layout
+    deps = np.flatnonzero((trees.heads > 0) & (trees.decodes > 0)[layout.sentence_of_row])
+    heads = layout.roots[layout.sentence_of_row[deps]] + trees.heads[deps]
+    log_probs = batch.label_log_probs(deps, heads)
+    return deps, heads, log_probs[np.arange(len(deps)), trees.labels[deps] - 1]

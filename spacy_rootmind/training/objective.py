@@ -182,9 +182,7 @@ def gold_heads(gold: GoldBatch, scores: TreeScores) -> list[Ints2d]:
     layout = scores.layout
     roots = layout.roots[layout.sentence_of_row]
     local = np.where(gold.heads == MISSING, MISSING, gold.heads - roots)
-    # Padding refers to one row more.
-    local = np.append(local, MISSING)
-    return [local[bucket.rows] for bucket in layout.buckets]
+    return layout.pad(local, MISSING)
 
 
 # --- labels ------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from spacy_rootmind.kernel.batch import LOST_DIGITS, OK
 from spacy_rootmind.kernel.search_space import SearchSpace
 from spacy_rootmind.trees.conventions import ROOT, ROOT_LABEL, BoolArray
 from spacy_rootmind.trees.errors import SUMS_OVERFLOW
-from spacy_rootmind.trees.labelled import FindLabels, LabelledBatches, PaddedArcs, decode_labelled
+from spacy_rootmind.trees.labelled import FindLabels, Rows, decode_labelled
 
 MAX_DECODES = 100
 # Nodes that the search tries beyond the limit, until a tree is valid.
@@ -53,9 +53,9 @@ FindConflicts = Callable[[NDArray[np.int32], NDArray[np.int32]], Iterable[Confli
 """Finds the conflicts of one tree, given by heads and labels, of shape (n + 1,); none if it is
 valid. The search often needs the first one only, so a generator saves time."""
 
-FindAllLogProbs = Callable[[PaddedArcs], NDArray[np.float64]]
-"""Finds log probabilities of labels, (n_arcs, n_labels), of arcs between words. Column i is label
-number i + 1."""
+FindAllLogProbs = Callable[[Rows, Rows], NDArray[np.float64]]
+"""Finds log probabilities of labels, (n_arcs, n_labels), of arcs between words, given by dependents
+and heads. Column i is label number i + 1."""
 
 
 Arcs = list[tuple[int, int]]
@@ -69,42 +69,45 @@ class Rules(Protocol):
         """Mark the labelled arcs that a valid tree of a sentence may have: [dep, head, label]."""
 
     def find_conflicts(
-        self,
-        sentences: Sequence[int],
-        heads: Sequence[NDArray[np.int32]],
-        labels: Sequence[NDArray[np.int32]],
-    ) -> Sequence[Iterable[Conflict]]:
-        """Find the conflicts of a tree of each sentence; a valid tree has none.
+        self, sentence: int, heads: NDArray[np.int32], labels: NDArray[np.int32]
+    ) -> Iterable[Conflict]:
+        """Find the conflicts of a tree, given by arrays of shape (n + 1,); a valid one has none.
 
-        The heads and the labels of a tree are of shape (n + 1,). An arc that `mask` forbids is a
-        conflict too.
+        An arc that `mask` forbids is a conflict too.
         """
 
     def safe(self, sentence: int) -> BoolArray:
         """Mark the labelled arcs that break no rule in a projective tree: [dep, head, label]."""
 
 
-class ValidTrees(NamedTuple):
-    """Valid trees of several padded batches, an array per batch, as in `ConstrainedTrees`.
+class BatchRules(Rules, Protocol):
+    """Rules on the trees of all sentences of a batch."""
 
-    `valid` is False for sentences without a valid tree; they have the best of all trees.
+    def find_invalid(self, heads: NDArray[np.int32], labels: NDArray[np.int32]) -> Iterable[int]:
+        """List the sentences whose trees have conflicts; the trees lie one after the other."""
+
+
+class ValidTrees(NamedTuple):
+    """Valid trees of several sentences, as in `ConstrainedTrees`.
+
+    Heads and labels have a place for each row, and the other arrays one for each sentence. `valid`
+    is False for sentences without a valid tree; they have the best of all trees.
     """
 
-    heads: list[NDArray[np.int32]]
-    labels: list[NDArray[np.int32]]
-    valid: list[BoolArray]
-    proven: list[BoolArray]
-    decodes: list[NDArray[np.intp]]
+    heads: NDArray[np.int32]
+    labels: NDArray[np.int32]
+    valid: BoolArray
+    proven: BoolArray
+    decodes: NDArray[np.intp]
 
 
 def decode_valid(
-    log_weights: Sequence[NDArray[np.floating]],
-    lengths: Sequence[NDArray[np.intp]],
-    numbers: Sequence[NDArray[np.intp]],
+    scores: Sequence[NDArray[np.floating]],
     find_labels: FindLabels,
     find_log_probs: FindAllLogProbs,
-    rules: Rules,
+    rules: BatchRules,
     *,
+    temperature: float = 1.0,
     projective: bool = False,
     max_decodes: int = MAX_DECODES,
 ) -> ValidTrees:
@@ -112,13 +115,12 @@ def decode_valid(
 
     Parameters
     ----------
-    log_weights, lengths, find_labels, projective
+    scores, find_labels, temperature, projective
         As for `decode_labelled`.
-    numbers : list of int array of shape (b,)
-        The numbers of the sentences for the rules.
     find_log_probs : FindAllLogProbs
         Called with a few arcs of sentences whose best tree breaks a rule.
-    rules : Rules
+    rules : BatchRules
+        Sentences are numbered as among the scores.
     max_decodes : int
         As for `decode_constrained`.
 
@@ -136,51 +138,32 @@ def decode_valid(
     checked when all of its labels are known. If the search finds no valid tree beyond the limit,
     the result is the best projective tree of the arcs that `rules.safe` allows.
     """
-    best = decode_labelled(log_weights, lengths, find_labels, projective=projective)
-    searches = {}
-    for i, k in _invalid_places(best, lengths, numbers, rules):
-        inside = slice(lengths[i][k] + 1)
-        square = k, inside, inside
-        number = int(numbers[i][k])
-        searches[i, k] = TreeSearch(
+    best = decode_labelled(scores, find_labels, temperature=temperature, projective=projective)
+    trees = ValidTrees(
+        best.heads,
+        best.labels,
+        valid=np.ones(len(scores), dtype=np.bool_),
+        proven=np.ones(len(scores), dtype=np.bool_),
+        decodes=np.zeros(len(scores), dtype=np.intp),
+    )
+    searches = {
+        number: TreeSearch(
             number,
             rules,
-            log_weights[i][square],
-            best.weights[i][square],
-            best.arc_labels[i][square],
+            scores[number].astype(np.float64) / temperature,
+            *best.arcs_of(number),
             projective=projective,
         )
-    _run_together(searches, find_log_probs, max_decodes)
-    valid = [np.ones(len(batch), dtype=np.bool_) for batch in numbers]
-    proven = [np.ones(len(batch), dtype=np.bool_) for batch in numbers]
-    decodes = [np.zeros(len(batch), dtype=np.intp) for batch in numbers]
-    for (i, k), search in searches.items():
-        valid[i][k] = search.tree is not None
-        proven[i][k], decodes[i][k] = search.proven, search.decodes
+        for number in rules.find_invalid(best.heads, best.labels)
+    }
+    _run_together(searches, best.roots, find_log_probs, max_decodes)
+    for number, search in searches.items():
+        trees.valid[number] = search.tree is not None
+        trees.proven[number], trees.decodes[number] = search.proven, search.decodes
         if search.tree is not None:
-            best.heads[i][k, : search.m] = search.tree.heads
-            best.labels[i][k, : search.m] = search.tree.labels
-    return ValidTrees(best.heads, best.labels, valid, proven, decodes)
-
-
-def _invalid_places(
-    best: LabelledBatches,
-    lengths: Sequence[NDArray[np.intp]],
-    numbers: Sequence[NDArray[np.intp]],
-    rules: Rules,
-) -> list[tuple[int, int]]:
-    """List the sentences whose best tree breaks a rule, each as its batch and its place there."""
-    places = [(i, k) for i, batch in enumerate(lengths) for k in range(len(batch))]
-    conflicts = rules.find_conflicts(
-        [int(numbers[i][k]) for i, k in places],
-        [best.heads[i][k, : lengths[i][k] + 1] for i, k in places],
-        [best.labels[i][k, : lengths[i][k] + 1] for i, k in places],
-    )
-    return [
-        place
-        for place, found in zip(places, conflicts, strict=True)
-        if next(iter(found), None) is not None
-    ]
+            own = slice(best.roots[number], best.roots[number + 1])
+            best.heads[own], best.labels[own] = search.tree.heads, search.tree.labels
+    return trees
 
 
 # --- the search --------------------------------------------------------------------------------
@@ -295,8 +278,8 @@ class TreeSearch:
 
     def conflicts(self, node: _Node) -> Iterator[Conflict]:
         """Find the conflicts of a node's tree."""
-        heads, labels = [node.heads.copy()], [node.labels.copy()]
-        return iter(self.rules.find_conflicts([self.number], heads, labels)[0])
+        found = self.rules.find_conflicts(self.number, node.heads.copy(), node.labels.copy())
+        return iter(found)
 
     def decode(self, node: _Node, projective: bool) -> Iterator[Arcs]:
         """Find the best tree that meets a node's conditions; yields the arcs that need labels."""
@@ -411,26 +394,29 @@ class TreeSearch:
 
 
 def _run_together(
-    searches: Mapping[tuple[int, int], TreeSearch],
+    searches: Mapping[int, TreeSearch],
+    roots: NDArray[np.intp],
     find_log_probs: FindAllLogProbs,
     max_decodes: int,
 ) -> None:
-    """Run the searches of sentences, by batch and place, and label the arcs that they need.
+    """Run the searches of sentences, by number, and label the arcs that they need.
 
     All run until they need labels, so that one call finds labels for several sentences.
     """
-    running = {place: search.run(max_decodes) for place, search in searches.items()}
+    running = {number: search.run(max_decodes) for number, search in searches.items()}
     while running:
-        needed = {place: next(steps, None) for place, steps in running.items()}
-        running = {place: running[place] for place, arcs in needed.items() if arcs}
-        rows = [(*place, *arc) for place in running for arc in needed[place] or ()]
-        if rows:
-            # Not NumPy's default integers, which have 32 bits on Windows before NumPy 2.
-            arcs = PaddedArcs(*np.array(rows, dtype=np.int64).T)
-            log_probs = np.ascontiguousarray(find_log_probs(arcs), dtype=np.float64)
-            for place in running:
-                own = (arcs.batch == place[0]) & (arcs.sentence == place[1])
-                searches[place].add_labels(arcs.dep[own], arcs.head[own], log_probs[own])
+        needed = {number: next(steps, None) for number, steps in running.items()}
+        running = {number: running[number] for number, arcs in needed.items() if arcs}
+        # Not NumPy's default integers, which have 32 bits on Windows before NumPy 2.
+        arcs = [np.array(needed[number], dtype=np.intp).T for number in running]
+        if not arcs:
+            return
+        deps, heads = np.hstack([own + roots[i] for i, own in zip(running, arcs, strict=True)])
+        log_probs = np.ascontiguousarray(find_log_probs(deps, heads), dtype=np.float64)
+        stop = 0
+        for number, own in zip(running, arcs, strict=True):
+            start, stop = stop, stop + own.shape[1]
+            searches[number].add_labels(own[0], own[1], log_probs[start:stop])
 
 
 def _as_label_mask(mask: BoolArray, labels: NDArray[np.int32], number: int) -> NDArray[np.uint8]:

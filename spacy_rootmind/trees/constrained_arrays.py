@@ -190,13 +190,9 @@ class _FoundConflicts(NamedTuple):
         return ~self.mask(sentence)
 
     def find_conflicts(
-        self,
-        sentences: Sequence[int],
-        heads: Sequence[NDArray[np.int32]],
-        labels: Sequence[NDArray[np.int32]],
-    ) -> list[Iterable[Conflict]]:
-        trees = zip(sentences, heads, labels, strict=True)
-        return [self.finders[i](own_heads, own_labels) for i, own_heads, own_labels in trees]
+        self, sentence: int, heads: NDArray[np.int32], labels: NDArray[np.int32]
+    ) -> Iterable[Conflict]:
+        return self.finders[sentence](heads, labels)
 
 
 def _no_tree_error(search: TreeSearch) -> NoTreeError:

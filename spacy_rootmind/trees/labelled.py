@@ -1,36 +1,25 @@
-"""Labels of given trees; the best and the k best labelled trees.
+"""The best and the k best labelled trees.
 
 Labels cost more to score than arcs do, so they are scored on chosen arcs only.
 """
 
 import heapq
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_rootmind.kernel.batch import OK, ScoreBuffer
-from spacy_rootmind.kernel.decode import TreeDecoder, decode_batch
-from spacy_rootmind.kernel.eisner import ProjectiveDecoder
-from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL, mark_words
+from spacy_rootmind.kernel.search_space import LabelledSearch
+from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
 from spacy_rootmind.trees.decoding import decode, decode_kbest
 
+Rows = NDArray[np.intp]
+"""Words of sentences by their rows: a sentence has a row for ROOT, then one for each word."""
 
-class PaddedArcs(NamedTuple):
-    """Arcs in several padded batches: the batch, and the sentence, dependent and head in it.
-
-    All arrays are of shape (n_arcs,).
-    """
-
-    batch: NDArray[np.int64]
-    sentence: NDArray[np.int64]
-    dep: NDArray[np.int64]
-    head: NDArray[np.int64]
-
-
-FindLabels = Callable[[PaddedArcs], tuple[NDArray[np.int64], NDArray[np.float64]]]
-"""Finds the number of each arc's best label, from 1, and that label's log probability."""
+FindLabels = Callable[[Rows, Rows], tuple[NDArray[np.intp], NDArray[np.float64]]]
+"""Finds the number of the best label, from 1, of arcs between words, given by dependents and heads,
+and the log probability of that label."""
 
 
 FindLogProbs = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]
@@ -56,46 +45,14 @@ class LabelledTrees(NamedTuple):
     scores: NDArray[np.float64]
 
 
-class LabelledBatches(NamedTuple):
-    """The trees of `decode_labelled` and all known labels of arcs; an array per batch.
-
-    Attributes
-    ----------
-    heads, labels : list of int array of shape (b, m)
-        The trees.
-    weights : list of float array of shape (b, m, m)
-        Log-weights of arcs, with the log probability of the best label where it is known.
-    arc_labels : list of int array of shape (b, m, m)
-        The best label of each arc between words; MISSING where it is not known.
-    """
-
-    heads: list[NDArray[np.int32]]
-    labels: list[NDArray[np.int32]]
-    weights: list[NDArray[np.float64]]
-    arc_labels: list[NDArray[np.int32]]
-
-
-def find_best(
-    scores: NDArray[np.floating], lengths: NDArray[np.intp], *, projective: bool = False
-) -> NDArray[np.int32]:
-    """Find the best trees of a padded batch that this package has made itself: without checks.
-
-    Same as `decode`, which is called to say what is wrong where there is no tree.
-    """
-    decoder: Any = ProjectiveDecoder if projective else TreeDecoder
-    workers = [decoder(scores.shape[1] - 1, True, True, False)]
-    heads = np.empty(scores.shape[:2], dtype=np.int32)
-    status, _ = decode_batch(ScoreBuffer(scores, None, lengths), heads, workers)
-    return heads if status == OK else decode(scores, lengths=lengths, projective=projective)
-
-
 def decode_labelled(
-    log_weights: Sequence[NDArray[np.floating]],
-    lengths: Sequence[NDArray[np.intp]],
+    scores: Sequence[NDArray[np.floating]],
     find_labels: FindLabels,
     *,
+    temperature: float = 1.0,
     projective: bool = False,
-) -> LabelledBatches:
+    decode_again: bool = True,
+) -> LabelledSearch:
     """Find the single-root trees that are the most probable together with their labels.
 
     The weight of a tree is the sum of its arcs' log-weights and of the log probabilities of their
@@ -103,22 +60,22 @@ def decode_labelled(
 
     Parameters
     ----------
-    log_weights : list of float array of shape (b, m, m)
-        Arc scores over their temperature, of several padded batches; -inf forbids an arc.
-    lengths : list of int array of shape (b,)
-        Words in each sentence.
+    scores : list of float array of shape (m, m)
+        Arc scores of each sentence; -inf forbids an arc.
     find_labels : FindLabels
         Called with arcs between words, with each of them at most once.
+    temperature : float
+        Divisor of the scores, which makes them log-weights.
     projective : bool
         As for `decode`.
+    decode_again : bool
+        If not, the trees are the best without labels, and only their arcs are labelled.
 
     Returns
     -------
-    heads : list of int array of shape (b, m)
-        As returned by `decode`.
-    labels : list of int array of shape (b, m)
-        Numbers of the words' labels: ROOT_LABEL for the root, MISSING at index 0 and in the
-        padding.
+    search : LabelledSearch
+        The heads and labels of all words, by their rows. Labels are numbers, ROOT_LABEL for the
+        root and MISSING for ROOT.
 
     Raises NoTreeError if a sentence has no tree.
 
@@ -131,49 +88,12 @@ def decode_labelled(
     are labelled as in the round before. This keeps the number of rounds small where labels tell
     more than arcs do; in an untrained parser, most arcs of a sentence may be labelled.
     """
-    weights = [_only_inside(*batch) for batch in zip(log_weights, lengths, strict=True)]
-    labels = [np.full(batch.shape, MISSING, dtype=np.int32) for batch in weights]
-    heads = [
-        find_best(batch, words, projective=projective)
-        for batch, words in zip(weights, lengths, strict=True)
-    ]
-    n_rivals = 0
-    while True:
-        new = _unlabelled(weights, labels, heads, n_rivals)
-        if not len(new.batch):
-            chosen = [_labels_of(*batch) for batch in zip(labels, heads, lengths, strict=True)]
-            return LabelledBatches(heads, chosen, weights, labels)
-        best, log_probs = find_labels(new)
-        for i in range(len(weights)):
-            own = new.batch == i
-            places = new.sentence[own], new.dep[own], new.head[own]
-            labels[i][places] = best[own]
-            weights[i][places] += log_probs[own]
-            is_new = np.zeros(len(weights[i]), dtype=np.bool_)
-            is_new[new.sentence[own]] = True
-            again = is_new.nonzero()[0]
-            if len(again):
-                heads[i][again] = find_best(
-                    weights[i][again], lengths[i][again], projective=projective
-                )
-        n_rivals = 2 * n_rivals + 1
-
-
-def label_trees(
-    heads: Sequence[NDArray[np.int32]],
-    lengths: Sequence[NDArray[np.intp]],
-    find_labels: FindLabels,
-) -> list[NDArray[np.int32]]:
-    """Find the best labels of given trees; shapes are as for `decode_labelled`."""
-    labels = [_root_labels(*batch) for batch in zip(heads, lengths, strict=True)]
-    places = [np.nonzero(trees > 0) for trees in heads]
-    batch = np.repeat(np.arange(len(heads)), [len(sentence) for sentence, _ in places])
-    sentence, dep = (np.concatenate(column) for column in zip(*places, strict=True))
-    head = np.concatenate([trees[own] for trees, own in zip(heads, places, strict=True)])
-    best, _ = find_labels(PaddedArcs(batch, sentence, dep, head.astype(np.int64)))
-    for i, own in enumerate(places):
-        labels[i][own] = best[batch == i]
-    return labels
+    search = LabelledSearch(list(scores), temperature, projective)
+    failed = search.run(find_labels, decode_again)
+    if failed >= 0:
+        # Says what is wrong.
+        decode(search.arcs_of(failed)[0], projective=projective)
+    return search
 
 
 class ArcLabels:
@@ -316,56 +236,3 @@ def _as_labelled_trees(
     own = rows[trees]
     labels[:, 1:][own != MISSING] = orders[own[own != MISSING], places[own != MISSING]] + 1
     return LabelledTrees(heads[trees], labels, np.array([score for score, _, _ in found]))
-
-
-def _root_labels(heads: NDArray[np.int32], lengths: NDArray[np.intp]) -> NDArray[np.int32]:
-    """Label the root tokens; MISSING elsewhere."""
-    is_root = (heads == ROOT) & mark_words(lengths, heads.shape[1])
-    return np.where(is_root, ROOT_LABEL, MISSING).astype(np.int32)
-
-
-def _only_inside(batch: NDArray[np.floating], lengths: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Copy log-weights, with -inf past the end of each sentence."""
-    outside = np.arange(batch.shape[2]) > lengths[:, None]
-    return np.where(outside[:, None, :], -np.inf, batch).astype(np.float64, copy=False)
-
-
-def _unlabelled(
-    weights: list[NDArray[np.float64]],
-    labels: list[NDArray[np.int32]],
-    heads: list[NDArray[np.int32]],
-    n_rivals: int,
-) -> PaddedArcs:
-    """Find the unlabelled arcs of trees, and the `n_rivals` best other heads of their words."""
-    parts = []
-    for i, (batch, known, trees) in enumerate(zip(weights, labels, heads, strict=True)):
-        sentence, dep = np.nonzero((trees > 0) & (_of_trees(known, trees) == MISSING))
-        head = trees[sentence, dep].astype(np.int64)
-        if n_rivals and len(dep):
-            candidates, m = batch[sentence, dep], batch.shape[2]
-            candidates[known[sentence, dep] != MISSING] = -np.inf
-            candidates[:, 0] = -np.inf
-            candidates[np.arange(len(dep)), dep] = -np.inf
-            candidates[np.arange(len(dep)), head] = -np.inf
-            best = np.argpartition(-candidates, min(n_rivals, m) - 1, axis=1)[:, :n_rivals]
-            word, place = np.nonzero(np.take_along_axis(candidates, best, axis=1) > -np.inf)
-            head = np.concatenate([head, best[word, place]])
-            sentence = np.concatenate([sentence, sentence[word]])
-            dep = np.concatenate([dep, dep[word]])
-        parts.append((np.full(len(dep), i), sentence, dep, head))
-    return PaddedArcs(*map(np.concatenate, zip(*parts, strict=True)))
-
-
-def _of_trees(square: NDArray[np.int32], heads: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Look up each word's entry at its head in (b, m, m); MISSING unless the head is a word."""
-    # `take_along_axis` takes several times as long for a single sentence.
-    rows = np.arange(heads.size).reshape(heads.shape) * square.shape[2]
-    chosen = square.ravel()[rows + np.maximum(heads, 0)]
-    return np.where(heads > 0, chosen, np.int32(MISSING))
-
-
-def _labels_of(
-    square: NDArray[np.int32], heads: NDArray[np.int32], lengths: NDArray[np.intp]
-) -> NDArray[np.int32]:
-    """Look up the labels of trees among the labels of all arcs; ROOT_LABEL for the root."""
-    return np.where(heads > 0, _of_trees(square, heads), _root_labels(heads, lengths))

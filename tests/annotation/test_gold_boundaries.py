@@ -13,6 +13,7 @@ from strategies import rng_for
 
 from spacy_rootmind.annotation.gold import gold_boundaries, training_starts
 from spacy_rootmind.annotation.reading import annotated_heads, annotated_starts
+from spacy_rootmind.annotation.sentences import TokenRow
 from spacy_rootmind.trees.conventions import MISSING
 
 VOCAB = spacy.blank("xx").vocab
@@ -201,13 +202,13 @@ def test_heads_set_by_hand_leave_open_where_sentences_start():
     doc[6].head = doc[3]
     doc[6].dep_ = "obl"
     assert doc[3].is_sent_start
-    assert annotated_starts(doc, "ROOT").tolist() == [1, 0, 0, 0, -1, -1, -1]
+    assert annotated_starts(TokenRow([doc]), "ROOT").tolist() == [1, 0, 0, 0, -1, -1, -1]
 
 
 def test_boundaries_that_heads_did_not_make_are_known():
     doc = Doc(VOCAB, words=["a", "b", "c", "d"], sent_starts=starts_at(4, 0, 2))
     doc[3].dep_ = "ROOT"
-    assert annotated_starts(doc, "ROOT").tolist() == [1, -1, 1, -1]
+    assert annotated_starts(TokenRow([doc]), "ROOT").tolist() == [1, -1, 1, -1]
 
 
 def test_gold_boundaries_of_other_annotation():

@@ -7,7 +7,7 @@ from spacy.tokens import Doc
 from strategies import rng_for
 
 from spacy_rootmind.annotation.line_starts import LINE, item_offsets, share_starts
-from spacy_rootmind.annotation.sentences import CERTAIN, choose_starts
+from spacy_rootmind.annotation.sentences import CERTAIN, TokenRow, choose_starts
 
 VOCAB = spacy.blank("xx").vocab
 # Second lines of a text. A bar is where the network is the surest of a start.
@@ -87,7 +87,7 @@ def start_after(text, offset):
     doc = spacy.blank("xx")(text)
     late = doc.char_span(offset, offset + 1, alignment_mode="expand")[0]
     log_odds = np.where(np.arange(len(doc)) == late.i, 1.0, -6.0).astype("f4")
-    starts, _ = choose_starts(doc, share_starts(doc, log_odds, np.zeros(len(doc))), 512)
+    starts, _ = choose_starts(TokenRow([doc]), share_starts(doc, log_odds, np.zeros(len(doc))), 512)
     assert len(starts) <= 3
     return doc[int(starts[-2])].idx, late.idx
 

@@ -203,7 +203,7 @@ def test_trees_with_errors_meet_conflicts_and_no_valid_tree_does(kind):
         trees = trees_of([change(rng, sentence) for _ in range(150)])
         rules, numbers = as_rules([sentence]), [0] * 150
         errors = rules.find_errors(numbers, *trees)
-        conflicts = [list(own) for own in rules.find_conflicts(numbers, *trees)]
+        conflicts = [list(rules.find_conflicts(0, *tree)) for tree in zip(*trees, strict=True)]
         assert [bool(own) for own in errors] == [bool(own) for own in conflicts]
         valid = [tree for *tree, own in zip(*trees, errors, strict=True) if not own]
         for heads, labels, own in zip(*trees, conflicts, strict=True):
@@ -252,15 +252,13 @@ def test_the_best_valid_tree_is_that_of_enumeration():
         errors = rules.find_errors([0] * len(trees), *zip(*trees, strict=True))
         weights = [weigh(scores, log_probs, *tree) for tree in trees]
         best = max(weight for weight, own in zip(weights, errors, strict=True) if not own)
-        found = decode_valid(
-            *([scores[None]], [np.array([n])], [np.array([0])]),
-            *(partial(best_labels, log_probs), partial(all_labels, log_probs), rules),
-        )
-        tree = found.heads[0][0], found.labels[0][0]
+        labels = partial(best_labels, log_probs), partial(all_labels, log_probs)
+        found = decode_valid([scores], *labels, rules)
+        tree = found.heads, found.labels
         assert weigh(scores, log_probs, *tree) == pytest.approx(best, abs=1e-9)
         assert rules.find_errors([0], *([one] for one in tree)) == [[]]
-        assert found.proven[0].all()
-        searched += bool(found.decodes[0][0])
+        assert found.proven.all()
+        searched += bool(found.decodes[0])
     assert searched > 20
 
 
@@ -268,24 +266,22 @@ def test_the_tree_of_a_long_sentence_with_random_scores():
     """Its labels take many rounds, and the search does not end within the limit."""
     rng, n = rng_for("guidelines", "long"), 80
     rules = as_rules([random_sentence(rng, n)])
-    scores = rng.normal(size=(1, n + 1, n + 1))
+    scores = rng.normal(size=(n + 1, n + 1))
     log_probs = rng.normal(size=(n + 1, n + 1, len(LABELS) - 1))
     log_probs -= np.logaddexp.reduce(log_probs, axis=2, keepdims=True)
-    found = decode_valid(
-        *([scores], [np.array([n])], [np.array([0])]),
-        *(partial(best_labels, log_probs), partial(all_labels, log_probs), rules),
-    )
-    assert found.valid[0].all()
-    assert not found.proven[0].any()
-    assert rules.find_errors([0], found.heads[0], found.labels[0]) == [[]]
+    labels = partial(best_labels, log_probs), partial(all_labels, log_probs)
+    found = decode_valid([scores], *labels, rules)
+    assert found.valid.all()
+    assert not found.proven.any()
+    assert rules.find_errors([0], [found.heads], [found.labels]) == [[]]
 
 
-def all_labels(log_probs, arcs):
-    return log_probs[arcs.dep, arcs.head]
+def all_labels(log_probs, deps, heads):
+    return log_probs[deps, heads]
 
 
-def best_labels(log_probs, arcs):
-    found = all_labels(log_probs, arcs)
+def best_labels(log_probs, deps, heads):
+    found = all_labels(log_probs, deps, heads)
     return found.argmax(axis=1) + 1, found.max(axis=1)
 
 

@@ -25,7 +25,7 @@ from spacy.tokens import Doc, Span
 from strategies import rng_for
 
 from spacy_rootmind.annotation.gold import GoldBatch, training_starts
-from spacy_rootmind.annotation.sentences import choose_starts
+from spacy_rootmind.annotation.sentences import TokenRow, choose_starts
 from spacy_rootmind.pipeline import prediction
 from spacy_rootmind.pipeline.prediction import plan_sentences
 from spacy_rootmind.pipeline.sentence_parser import PredictionContext
@@ -94,7 +94,7 @@ def test_choose_starts_is_best_of_all_segmentations(kind, max_words):
             "equal": np.full(n, -0.5),
             "zeros": np.zeros(n),
         }[kind]
-        starts, n_split = choose_starts(doc, gains, max_words)
+        starts, split = choose_starts(TokenRow([doc]), gains, max_words)
         assert starts[0] == 0
         assert starts[-1] == n
         assert (np.diff(starts) > 0).all()
@@ -104,7 +104,7 @@ def test_choose_starts_is_best_of_all_segmentations(kind, max_words):
         liked = np.union1d(np.flatnonzero(gains > 0), [0, n])
         assert set(liked.tolist()) <= set(starts.tolist())
         too_long = sum(n_words(doc, a, b) > max_words for a, b in itertools.pairwise(liked))
-        assert n_split == too_long
+        assert len(split) == too_long
         # There are no more cuts than necessary if all places are alike.
         if kind in ("equal", "zeros"):
             assert len(starts) - 1 == max(math.ceil(n_words(doc, 0, n) / max_words), 1)
@@ -116,8 +116,8 @@ def test_choose_starts_matches_a_quadratic_table_on_long_docs():
     for n, max_words in ((400, 7), (400, 40), (300, 299), (257, 1), (100_000, 1), (100_000, 512)):
         doc = Doc(VOCAB, words=["a"] * n)
         gains = -1 - rng.random(n)
-        starts, n_split = choose_starts(doc, gains, max_words)
-        assert n_split == 1
+        starts, split = choose_starts(TokenRow([doc]), gains, max_words)
+        assert split.tolist() == [0]
         totals = np.full(n + 1, -np.inf)
         totals[0] = 0.0
         for end in range(1, n + 1):
@@ -132,7 +132,7 @@ def test_choose_starts_matches_a_quadratic_table_on_long_docs():
 
 def plan(doc, log_odds, on_split=lambda doc, n_split: None, **settings):
     context = PredictionContext(Settings(**settings), ("ROOT", "dep"), on_split=on_split)
-    return plan_sentences(doc, log_odds, context)
+    return plan_sentences(TokenRow([doc]), log_odds, context)
 
 
 @pytest.mark.parametrize("mode", ["auto", "given", "doc"])

@@ -31,16 +31,21 @@ from spacy_rootmind.annotation.details import ParseDetails
 from spacy_rootmind.annotation.gold import GoldBatch, training_starts
 from spacy_rootmind.annotation.sentences import (
     CERTAIN,
+    TokenRow,
     bounds,
     choose_starts,
     join_wordless,
     scored_tokens,
     words_of,
 )
-from spacy_rootmind.annotation.writing import SentenceParse, annotate, join_sentences
-from spacy_rootmind.guidelines.constraints import Constraints
+from spacy_rootmind.annotation.writing import SentenceTrees, annotate, join_sentences
+from spacy_rootmind.guidelines.constraints import CONSTRAINTS, Constraints
 from spacy_rootmind.network.architecture import ParserInput
+from spacy_rootmind.network.boundaries import NOT_A_WORD
 from spacy_rootmind.pipeline.details import sigmoid
+from spacy_rootmind.pipeline.prediction import plan_sentences
+from spacy_rootmind.pipeline.sentence_parser import PredictionContext
+from spacy_rootmind.pipeline.settings import Settings
 from spacy_rootmind.trees.conventions import MISSING
 
 VOCAB = spacy.blank("xx").vocab
@@ -63,7 +68,8 @@ def boundary_scores(nlp, doc):
 
 def starts_by(doc, log_odds):
     """The sentence starts of positive log-odds, after sentences without a word are joined."""
-    return choose_starts(doc, join_wordless(doc, log_odds), 512)[0].tolist()[:-1]
+    row = TokenRow([doc])
+    return choose_starts(row, join_wordless(row, log_odds), 512)[0].tolist()[:-1]
 
 
 # --- finding them ------------------------------------------------------------------------------
@@ -211,12 +217,12 @@ def test_any_tree_comes_into_the_doc_with_whitespace_anywhere():
         n = int(rng.integers(1, 40))
         doc = Doc(VOCAB, words=random_words(rng, n, 0.3))
         starts = bounds(np.flatnonzero(rng.random(n) < 0.15), n)
-        sentences = scored_tokens(doc, starts)
+        row = TokenRow([doc])
+        sentences = scored_tokens(row, starts)
         trees = [random_heads(rng, len(words), True) for words in sentences]
-        parses = [
-            SentenceParse(tree, (tree[1:] != 0).astype("i4"), ParseDetails()) for tree in trees
-        ]
-        annotate(doc, join_sentences(doc, starts, sentences, iter(parses), ("ROOT", "x")))
+        heads = np.concatenate(trees, dtype="i4")
+        found = SentenceTrees(heads, (heads > 0).astype("i4"), [ParseDetails()] * len(trees))
+        annotate(doc, *join_sentences(row, starts, found, ("ROOT", "x")))
         assert starts_of(doc) == starts[:-1].tolist()
         assert_parsed(doc)
         for words, tree in zip(sentences, trees, strict=True):
@@ -224,6 +230,48 @@ def test_any_tree_comes_into_the_doc_with_whitespace_anywhere():
                 assert doc[word].head.i == (word if head == 0 else words[head - 1])
         crossing += any(t.left_edge.i < t.i < t.head.i < t.right_edge.i for t in doc)
     assert crossing > 10
+
+
+def test_docs_in_a_row_are_planned_like_each_alone():
+    """Empty ones, whitespace, lines, known starts and heads, hooks and constraints among them."""
+    rng, texts = rng_for("docs in a row"), ["a", "5", "(", ".", "-", "\n", "\n\n", " ", "He"]
+    settings = Settings(confidence=True, distribution_threshold=0.1, max_sentence_length=4)
+    context, joined = PredictionContext(settings, ("ROOT", "x")), 0
+    for _ in range(40):
+        docs, alone = [], []
+        for n in rng.integers(0, 12, size=6).tolist():
+            words = [texts[i] for i in rng.integers(0, len(texts), size=n)]
+            doc = Doc(VOCAB, words=words, spaces=(rng.random(n) < 0.5).tolist())
+            for token in list(doc)[1:]:
+                token.is_sent_start = (None, None, True, False)[rng.integers(4)]
+            if rng.random() < 0.2:
+                doc.user_hooks["sents"] = lambda doc: (doc[i : i + 1] for i in range(len(doc)))
+            elif rng.random() < 0.2 and n:
+                doc = Doc(VOCAB, words=words, heads=[0] * n, deps=["ROOT", *["x"] * (n - 1)])
+            named = [token.i for token in doc if token.text == "He"][:1]
+            doc.user_data[CONSTRAINTS] = Constraints(labels=[(token, "x") for token in named])
+            docs.append(doc)
+        row = TokenRow(docs)
+        log_odds = np.where(row.is_space, NOT_A_WORD, rng.normal(size=len(row))).astype("f4")
+        sentences = []
+        for number, doc in enumerate(docs):
+            plan = plan_sentences(TokenRow([doc]), log_odds[row.place(number)], context)
+            alone += (plan.starts[:-1] + row.bounds[number]).tolist()
+            sentences += plan.sentences
+        together = plan_sentences(row, log_odds, context)
+        assert together.starts.tolist() == [*alone, len(row)]
+        for own, other in zip(together.sentences, sentences, strict=True):
+            assert own.doc is other.doc
+            assert own.words.tolist() == other.words.tolist()
+            first = next(row.bounds[i] for i, doc in enumerate(docs) if doc is own.doc)
+            assert (own.rows == own.words + first).all()
+            assert bool(own.constraints) == bool(other.constraints)
+            assert own.log_odds.tolist() == other.log_odds.tolist()
+            assert (own.start_probs is None) == (other.start_probs is None)
+            if own.start_probs is not None:
+                np.testing.assert_array_equal(own.start_probs, other.start_probs)
+        joined += len(alone)
+    assert joined > 500
 
 
 # --- one sentence a Doc ------------------------------------------------------------------------
@@ -663,16 +711,16 @@ def test_probabilities_of_starts_are_saved_and_outdated_with_their_sentence(make
 def test_each_sentence_has_a_word(text, starts, expected):
     doc = spacy.blank("xx")(text)
     log_odds = np.array([1.0 if t.text in starts else -1e3 if t.is_space else -1.0 for t in doc])
-    chosen, _ = choose_starts(doc, join_wordless(doc, log_odds), 512)
-    found = [doc[a:b].text.strip() for a, b in itertools.pairwise(chosen.tolist())]
+    chosen = [*starts_by(doc, log_odds), len(doc)]
+    found = [doc[a:b].text.strip() for a, b in itertools.pairwise(chosen)]
     assert found == expected
 
 
 @pytest.mark.parametrize(("before", "after"), [(2.0, 1.0), (1.0, 2.0)])
 def test_marks_without_a_side_of_their_own_go_to_the_less_likely_boundary(before, after):
     doc = spacy.blank("xx")('She came " He slept')
-    starts, _ = choose_starts(doc, join_wordless(doc, np.array([3, -1, before, after, -1])), 512)
-    assert starts.tolist() == [0, 2 if before > after else 3, 5]
+    starts = starts_by(doc, np.array([3, -1, before, after, -1]))
+    assert starts == [0, 2 if before > after else 3]
 
 
 def test_joined_sentences_keep_what_is_known():
@@ -685,8 +733,9 @@ def test_joined_sentences_keep_what_is_known():
         doc = Doc(VOCAB, words=words, spaces=(rng.random(len(words)) < 0.5).tolist())
         stated = CERTAIN * rng.choice([0, 0, 0, 1, -1], size=len(doc))
         log_odds = np.where([t.is_space for t in doc], -1e3, rng.normal(size=len(doc))) + stated
-        before, _ = choose_starts(doc, log_odds, 512)
-        after, _ = choose_starts(doc, join_wordless(doc, log_odds), 512)
+        row = TokenRow([doc])
+        before, _ = choose_starts(row, log_odds, 512)
+        after, _ = choose_starts(row, join_wordless(row, log_odds), 512)
         fixed = {0, len(doc), *np.flatnonzero(stated > 0).tolist()}
         assert fixed <= set(after.tolist())
         assert not set(np.flatnonzero(stated < 0).tolist()) & set(after[1:-1].tolist())

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from reference import enumerate_trees, is_projective
-from strategies import FAMILIES, pad_batch, rng_for
+from strategies import FAMILIES, pad_batch, places_of, rng_for
 
 from spacy_rootmind import NoTreeError, tree_score
 from spacy_rootmind.trees import constrained
@@ -327,28 +327,28 @@ def test_arguments(arguments, options, message):
 
 
 class LazyLabels:
-    """Label scores of some batches, which count how often each arc is labelled."""
+    """Label scores of some sentences, which count how often each arc is labelled."""
 
     def __init__(self, label_scores):
         self.label_scores = label_scores
-        self.asked = [np.zeros(batch.shape[:3], dtype=int) for batch in label_scores]
+        self.asked = [np.zeros(own.shape[:2], dtype=int) for own in label_scores]
 
-    def log_probs(self, arcs):
-        found = []
-        for i, *place in zip(*arcs, strict=True):
-            self.asked[i][tuple(place)] += 1
-            found.append(self.label_scores[i][tuple(place)])
-        return np.array(found)
+    def log_probs(self, deps, heads):
+        for i, dep, head in places_of(self.label_scores, deps, heads):
+            self.asked[i][dep, head] += 1
+        return self._of(deps, heads)
 
-    def best(self, arcs):
-        found = np.array(
-            [self.label_scores[i][tuple(place)] for i, *place in zip(*arcs, strict=True)]
-        )
+    def best(self, deps, heads):
+        found = self._of(deps, heads)
         return found.argmax(axis=1) + 1, found.max(axis=1)
+
+    def _of(self, deps, heads):
+        places = places_of(self.label_scores, deps, heads)
+        return np.array([self.label_scores[i][dep, head] for i, dep, head in places])
 
 
 class NumberedRules:
-    """A finder and a mask for each sentence, by numbers that are not places."""
+    """A finder and a mask for each sentence."""
 
     def __init__(self, finders, masks):
         self.finders, self.masks = finders, masks
@@ -364,140 +364,124 @@ class NumberedRules:
             (*self.masks[sentence].shape[:2], 1)
         )
 
-    def find_conflicts(self, sentences, heads, labels):
-        found = []
-        for sentence, own_heads, own_labels in zip(sentences, heads, labels, strict=True):
-            mask, m = self.masks[sentence], len(own_heads)
-            conflicts = list(self.finders[sentence](own_heads, own_labels))
-            for word in np.flatnonzero(~mask[np.arange(1, m), own_heads[1:], own_labels[1:]]) + 1:
-                head = np.arange(m) == own_heads[word]
-                label = np.arange(mask.shape[2]) == own_labels[word]
-                conflicts.append([Condition(word, head, label)])
-            found.append(conflicts)
-        return found
+    def find_conflicts(self, sentence, heads, labels):
+        mask, m = self.masks[sentence], len(heads)
+        conflicts = list(self.finders[sentence](heads, labels))
+        for word in np.flatnonzero(~mask[np.arange(1, m), heads[1:], labels[1:]]) + 1:
+            head, label = np.arange(m) == heads[word], np.arange(mask.shape[2]) == labels[word]
+            conflicts.append([Condition(word, head, label)])
+        return conflicts
+
+    def find_invalid(self, heads, labels):
+        stops = np.cumsum([len(mask) for mask in self.masks])[:-1]
+        trees = zip(np.split(heads, stops), np.split(labels, stops), strict=True)
+        return [i for i, tree in enumerate(trees) if self.find_conflicts(i, *tree)]
 
 
 @pytest.mark.parametrize("projective", [False, True])
 @pytest.mark.parametrize("spread", [0.3, 3.0])
 def test_as_with_all_labels_known(spread, projective):
     rng = rng_for("constrained", "lazy", spread)
-    n_labels, sizes = 5, ([3, 8, 8, 5], [12, 10])
-    weights, lengths, label_scores = [], [], []
-    for words in sizes:
-        sentences = [FAMILIES["trained_like"](rng, n, np.float64) for n in words]
-        batch, own = pad_batch(sentences, np.nan, extra=1)
-        logits = spread * rng.normal(size=(*batch.shape, n_labels))
-        weights.append(batch)
-        lengths.append(own)
-        label_scores.append(logits - np.logaddexp.reduce(logits, axis=3, keepdims=True))
-    numbers = [np.array([5, 1, 4, 0]), np.array([2, 3])]
-    finders, masks = {}, {}
-    for number, n in zip(np.concatenate(numbers).tolist(), np.concatenate(lengths), strict=True):
-        finders[number] = several(one_per_head(1, n_labels), leaves_unless(2, 3, n_labels))
-        masks[number] = rng.random((n + 1, n + 1, n_labels + 1)) < 0.9
-        masks[number][:, 0, 0] = True
+    n_labels, sizes = 5, [3, 8, 8, 5, 12, 10]
+    scores = [FAMILIES["trained_like"](rng, n, np.float64) for n in sizes]
+    label_scores, finders, masks = [], [], []
+    for n in sizes:
+        logits = spread * rng.normal(size=(n + 1, n + 1, n_labels))
+        label_scores.append(logits - np.logaddexp.reduce(logits, axis=2, keepdims=True))
+        finders.append(several(one_per_head(1, n_labels), leaves_unless(2, 3, n_labels)))
+        masks.append(rng.random((n + 1, n + 1, n_labels + 1)) < 0.9)
+        masks[-1][:, 0, 0] = True
     rules, labels = NumberedRules(finders, masks), LazyLabels(label_scores)
-    found = decode_valid(
-        *(weights, lengths, numbers, labels.best, labels.log_probs, rules), projective=projective
-    )
-    plain = decode_labelled(weights, lengths, labels.best, projective=projective)
+    kind = {"temperature": 0.8, "projective": projective}
+    found = decode_valid(scores, labels.best, labels.log_probs, rules, **kind)
+    plain = decode_labelled(scores, labels.best, **kind)
     n_searched = 0
-    for i, batch in enumerate(weights):
+    for i, own in enumerate(scores):
+        inside = slice(plain.roots[i], plain.roots[i + 1])
         assert labels.asked[i].max() <= 1
-        assert not labels.asked[i][:, :, 0].any()
-        for place, n in enumerate(lengths[i].tolist()):
-            inside, number = np.s_[: n + 1], int(numbers[i][place])
-            masked = label_scores[i][place, inside, inside].copy()
-            masked[~masks[number][..., 1:]] = -np.inf
-            masked[:, 0] = 0
-            best = decode_constrained(
-                *(batch[place, inside, inside], masked, finders[number]), projective=projective
-            )
-            heads, own = found.heads[i][place, inside], found.labels[i][place, inside]
-            assert heads.tolist() == best.heads.tolist()
-            assert own.tolist() == best.labels.tolist()
-            assert found.proven[i][place]
-            assert (found.heads[i][place, n + 1 :] == -1).all()
-            searched = number in rules.asked
-            n_searched += searched
-            assert searched or heads.tolist() == plain.heads[i][place, inside].tolist()
-            assert searched or not found.decodes[i][place]
+        assert not labels.asked[i][:, 0].any()
+        masked = label_scores[i].copy()
+        masked[~masks[i][..., 1:]] = -np.inf
+        masked[:, 0] = 0
+        best = decode_constrained(own / 0.8, masked, finders[i], projective=projective)
+        assert found.heads[inside].tolist() == best.heads.tolist()
+        assert found.labels[inside].tolist() == best.labels.tolist()
+        assert found.proven[i]
+        searched = i in rules.asked
+        n_searched += searched
+        assert searched or best.heads.tolist() == plain.heads[inside].tolist()
+        assert searched or not found.decodes[i]
     assert 0 < n_searched <= 6
-    assert sum(asked.sum() for asked in labels.asked) < 6 * sum(map(sum, sizes))
+    assert sum(asked.sum() for asked in labels.asked) < 6 * sum(sizes)
 
 
 def test_a_sentence_without_a_valid_tree_keeps_its_best_one():
-    weights, lengths = [np.zeros((2, 4, 4))], [np.array([3, 3])]
-    labels = LazyLabels([np.log(np.full((2, 4, 4, 2), 0.5))])
-    masks = {7: np.ones((4, 4, 3), dtype=bool), 3: np.ones((4, 4, 3), dtype=bool)}
-    masks[3][2] = False
-    rules = NumberedRules({7: none, 3: none}, masks)
-    found = decode_valid(
-        *(weights, lengths, [np.array([7, 3])], labels.best, labels.log_probs, rules)
-    )
-    assert [column[0].tolist() for column in found[2:4]] == [[True, False]] * 2
-    plain = decode_labelled(weights, lengths, labels.best)
-    assert (found.heads[0] == plain.heads[0]).all()
-    assert (found.labels[0] == plain.labels[0]).all()
+    scores = [np.zeros((4, 4))] * 2
+    labels = LazyLabels([np.log(np.full((4, 4, 2), 0.5))] * 2)
+    masks = [np.ones((4, 4, 3), dtype=bool) for _ in range(2)]
+    masks[1][2] = False
+    rules = NumberedRules([none, none], masks)
+    found = decode_valid(scores, labels.best, labels.log_probs, rules)
+    assert found.valid.tolist() == found.proven.tolist() == [True, False]
+    plain = decode_labelled(scores, labels.best)
+    assert found.heads.tolist() == plain.heads.tolist()
+    assert found.labels.tolist() == plain.labels.tolist()
 
 
 def test_beyond_the_limit_what_is_safe_is_taken(monkeypatch):
     monkeypatch.setattr(constrained, "_MAX_DIVE", 0)
     rng = rng_for("constrained", "safe")
-    weights = rng.normal(size=(1, 8, 8))
-    label_scores = np.log(rng.dirichlet([1, 1, 1], size=(1, 8, 8)))
+    weights = rng.normal(size=(8, 8))
+    label_scores = np.log(rng.dirichlet([1, 1, 1], size=(8, 8)))
     label_scores[..., 0] += 9
     labels, mask = LazyLabels([label_scores]), np.ones((8, 8, 4), dtype=bool)
-    rules = NumberedRules({0: one_per_head(1, 3)}, {0: mask})
-    inputs = [weights], [np.array([7])], [np.array([0])], labels.best, labels.log_probs, rules
+    rules = NumberedRules([one_per_head(1, 3)], [mask])
+    inputs = [weights], labels.best, labels.log_probs, rules
     found = decode_valid(*inputs, max_decodes=1)
-    assert found.valid[0].all()
-    assert not found.proven[0].any()
-    [heads], [own] = found.heads[0], found.labels[0]
-    safe = np.where(rules.safe(0)[..., 1:], label_scores[0], -np.inf)
-    best = decode_constrained(weights[0], safe, none, projective=True)
-    assert heads.tolist() == best.heads.tolist()
-    assert own.tolist() == best.labels.tolist()
+    assert found.valid.all()
+    assert not found.proven.any()
+    safe = np.where(rules.safe(0)[..., 1:], label_scores, -np.inf)
+    best = decode_constrained(weights, safe, none, projective=True)
+    assert found.heads.tolist() == best.heads.tolist()
+    assert found.labels.tolist() == best.labels.tolist()
     # Without a safe tree, the best of all stays.
     mask[2, :, 2:] = mask[2, 0] = False
     found = decode_valid(*inputs, max_decodes=1)
-    assert not found.valid[0].any()
-    assert found.heads[0].tolist() == decode_labelled(*inputs[:2], labels.best)[0][0].tolist()
+    assert not found.valid.any()
+    assert found.heads.tolist() == decode_labelled(*inputs[:2]).heads.tolist()
 
 
 @pytest.mark.parametrize("shape", [(7, 7, 4), (8, 8, 3), (8, 8, 5), (1, 1, 4), (8, 8), ()])
 def test_masks_of_rules_have_all_words_and_labels(shape):
     rng = rng_for("constrained", "masks")
-    weights = rng.normal(size=(1, 8, 8))
-    label_scores = np.log(rng.dirichlet([1, 1, 1], size=(1, 8, 8)))
+    weights = rng.normal(size=(8, 8))
+    label_scores = np.log(rng.dirichlet([1, 1, 1], size=(8, 8)))
     # The best tree breaks the rule, and the best one that keeps it has other labels.
     weights[..., 3] += 99
     label_scores[..., 0] += 9
     labels = LazyLabels([label_scores])
-    rules = NumberedRules({0: one_per_head(1, 3)}, {0: np.ones((8, 8, 4), dtype=bool)})
+    rules = NumberedRules([one_per_head(1, 3)], [np.ones((8, 8, 4), dtype=bool)])
     rules.mask = lambda sentence: np.ones(shape, dtype=bool)
     with pytest.raises(ValueError, match=r"expected a (mask of shape|condition on 8 heads)"):
-        decode_valid(
-            *([weights], [np.array([7])], [np.array([0])], labels.best, labels.log_probs, rules)
-        )
+        decode_valid([weights], labels.best, labels.log_probs, rules)
 
 
 def test_arcs_of_several_sentences_are_labelled_together():
     rng = rng_for("constrained", "together")
-    weights, lengths, numbers = [rng.normal(size=(20, 9, 9))], [np.full(20, 8)], [np.arange(20)]
+    scores = list(rng.normal(size=(20, 9, 9)))
     log_probs = rng.normal(size=(20, 9, 9, 3))
     log_probs -= np.logaddexp.reduce(log_probs, axis=3, keepdims=True)
-    labels, sizes = LazyLabels([log_probs]), []
+    labels, sizes = LazyLabels(log_probs), []
     rules = NumberedRules(
-        dict.fromkeys(range(20), several(one_per_head(1, 3), leaves_unless(2, 3, 3))),
-        dict.fromkeys(range(20), np.ones((9, 9, 4), dtype=bool)),
+        [several(one_per_head(1, 3), leaves_unless(2, 3, 3))] * 20,
+        [np.ones((9, 9, 4), dtype=bool)] * 20,
     )
 
-    def counted(arcs):
-        sizes.append(len(set(arcs.sentence.tolist())))
-        return labels.log_probs(arcs)
+    def counted(deps, heads):
+        sizes.append(len({i for i, *_ in places_of(scores, deps, heads)}))
+        return labels.log_probs(deps, heads)
 
-    found = decode_valid(weights, lengths, numbers, labels.best, counted, rules)
-    searched = np.count_nonzero(found.decodes[0])
+    found = decode_valid(scores, labels.best, counted, rules)
+    searched = np.count_nonzero(found.decodes)
     assert sizes[0] > searched / 2 > 4
-    assert len(sizes) <= found.decodes[0].max() < found.decodes[0].sum() / 4
+    assert len(sizes) <= found.decodes.max() < found.decodes.sum() / 4

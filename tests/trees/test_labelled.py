@@ -7,7 +7,7 @@ import pytest
 from parsers import SMALL_MODEL, assign, gold_examples, make_nlp, score_labels, train
 from reference import enumerate_trees
 from spacy import registry
-from strategies import FAMILIES, pad_batch, rng_for
+from strategies import FAMILIES, places_of, rng_for
 
 from spacy_rootmind import NoTreeError, configure, decode, tree_log_prob, tree_score
 from spacy_rootmind.annotation.sentences import sentences_of
@@ -16,46 +16,53 @@ from spacy_rootmind.network import label_scorer
 from spacy_rootmind.network.architecture import ParserInput
 from spacy_rootmind.network.label_scorer import find_best_labels
 from spacy_rootmind.pipeline.alternatives import kbest, sample, sample_without_replacement
-from spacy_rootmind.trees import labelled
 from spacy_rootmind.trees.conventions import MISSING, ROOT_LABEL
-from spacy_rootmind.trees.labelled import decode_labelled, label_trees
+from spacy_rootmind.trees.labelled import decode_labelled
 
 TEXT = "The cat  saw a dog that slept.\nShe said that it rained."
 
 
 class Labels:
-    """Labels of all arcs of some batches, known from the start, that counts the queries."""
+    """Labels of all arcs of some sentences, known from the start, that counts the queries."""
 
-    def __init__(self, rng, shapes, spread):
+    def __init__(self, rng, scores, spread):
+        shapes = [own.shape for own in scores]
         self.labels = [rng.integers(1, 41, shape) for shape in shapes]
         self.log_probs = [-spread * rng.exponential(size=shape) for shape in shapes]
         self.asked = [np.zeros(shape, dtype=int) for shape in shapes]
         self.rounds = 0
 
-    def __call__(self, arcs):
+    def __call__(self, deps, heads):
         self.rounds += 1
-        for place in zip(*arcs, strict=True):
-            self.asked[place[0]][place[1:]] += 1
+        places = places_of(self.asked, deps, heads)
+        for i, dep, head in places:
+            self.asked[i][dep, head] += 1
         return tuple(
-            np.array([of[place[0]][place[1:]] for place in zip(*arcs, strict=True)], dtype=kind)
+            np.array([of[i][dep, head] for i, dep, head in places], dtype=kind)
             for of, kind in ((self.labels, "i8"), (self.log_probs, "f8"))
         )
 
-    def together(self, i, sentence, weights):
+    def together(self, i, weights):
         """Log-weights of one sentence's arcs together with their labels; ROOT's have none."""
-        m = len(weights)
-        joint = weights + self.log_probs[i][sentence, :m, :m]
+        joint = weights + self.log_probs[i]
         joint[:, 0] = weights[:, 0]
         return joint
 
 
-def batch_of(rng, family, lengths, fill=np.nan):
-    """Padded scores; what must not be read, diagonals among it, holds `fill`."""
+def sentences_from(rng, family, lengths, fill=np.nan):
+    """Scores of sentences; what must not be read, diagonals among it, holds `fill`."""
     sentences = [FAMILIES[family](rng, n, np.float64) for n in lengths]
     for scores in sentences:
         scores[0] = fill
         np.fill_diagonal(scores, fill)
-    return pad_batch(sentences, fill=fill, extra=2)
+    return sentences
+
+
+def trees_of(search):
+    """The heads and labels of each sentence."""
+    return zip(
+        *(np.split(own, search.roots[1:-1]) for own in (search.heads, search.labels)), strict=True
+    )
 
 
 @pytest.mark.one_each("family")
@@ -63,109 +70,115 @@ def batch_of(rng, family, lengths, fill=np.nan):
 @pytest.mark.parametrize("family", ["gaussian", "integer_ties", "zeros", "trained_like"])
 def test_best_of_all_labelled_trees(family, spread):
     rng = rng_for("labelled", family, spread)
-    batches = [batch_of(rng, family, lengths) for lengths in ([1, 2, 5, 4, 5], [5], [3, 3])]
-    weights, lengths = zip(*batches, strict=True)
-    labels = Labels(rng, [batch.shape for batch in weights], spread)
-    heads, found, *_ = decode_labelled(weights, lengths, labels)
-    for i, batch in enumerate(weights):
-        for sentence, n in enumerate(lengths[i].tolist()):
-            joint = labels.together(i, sentence, batch[sentence, : n + 1, : n + 1])
-            own = heads[i][sentence, : n + 1]
-            best = max(tree_score(joint, tree) for tree in enumerate_trees(n, True))
-            assert tree_score(joint, own) == pytest.approx(best, abs=1e-12)
-            for dep in range(1, n + 1):
-                known = labels.labels[i][sentence, dep, own[dep]] if own[dep] else ROOT_LABEL
-                assert found[i][sentence, dep] == known
-            assert (heads[i][sentence, n + 1 :] == -1).all()
-            assert (found[i][sentence, n + 1 :] == -1).all()
-            assert found[i][sentence, 0] == -1
+    scores = sentences_from(rng, family, [1, 2, 5, 0, 4, 5, 5, 3, 3])
+    labels = Labels(rng, scores, spread)
+    search = decode_labelled(scores, labels, temperature=0.7)
+    for i, (heads, found) in enumerate(trees_of(search)):
+        n = len(heads) - 1
+        joint = labels.together(i, scores[i] / 0.7)
+        best = max(tree_score(joint, tree) for tree in enumerate_trees(n, True))
+        assert tree_score(joint, heads) == pytest.approx(best, abs=1e-12)
+        for dep in range(1, n + 1):
+            known = labels.labels[i][dep, heads[dep]] if heads[dep] else ROOT_LABEL
+            assert found[dep] == known
+        assert heads[0] == found[0] == MISSING
 
 
 @pytest.mark.one_each("family")
+@pytest.mark.parametrize("projective", [False, True])
 @pytest.mark.parametrize("spread", [0.1, 2.0])
 @pytest.mark.parametrize("family", sorted(FAMILIES))
-def test_as_good_as_with_the_labels_of_all_arcs(family, spread):
+def test_as_good_as_with_the_labels_of_all_arcs(family, spread, projective):
     rng = rng_for("labelled", family, spread, "long")
-    weights, lengths = batch_of(rng, family, [40, 12, 33])
-    labels = Labels(rng, [weights.shape], spread)
+    scores = sentences_from(rng, family, [40, 12, 33])
+    labels = Labels(rng, scores, spread)
+    kind = {"projective": projective}
     try:
-        joint = [labels.together(0, i, weights[i, : n + 1, : n + 1]) for i, n in enumerate(lengths)]
-        expected = [tree_score(scores, decode(scores)) for scores in joint]
+        joint = [labels.together(i, own) for i, own in enumerate(scores)]
+        expected = [tree_score(own, decode(own, **kind)) for own in joint]
     except NoTreeError:
         with pytest.raises(NoTreeError):
-            decode_labelled([weights], [lengths], labels)
+            decode_labelled(scores, labels, **kind)
         return
-    [heads], *_ = decode_labelled([weights], [lengths], labels)
-    for i, n in enumerate(lengths.tolist()):
-        found = tree_score(joint[i], heads[i, : n + 1])
-        assert found == pytest.approx(expected[i], rel=1e-12, abs=1e-9)
+    for i, (heads, _) in enumerate(trees_of(decode_labelled(scores, labels, **kind))):
+        assert tree_score(joint[i], heads) == pytest.approx(expected[i], rel=1e-12, abs=1e-9)
 
 
 @pytest.mark.parametrize("fill", [np.nan, np.inf, 1e9])
 def test_only_arcs_between_words_are_labelled_each_once(fill):
     rng = rng_for("labelled", "asked")
-    weights, lengths = batch_of(rng, "zeros", [20, 7, 16], fill)
-    labels = Labels(rng, [weights.shape], 1.0)
-    decode_labelled([weights], [lengths], labels)
-    [asked] = labels.asked
-    assert asked.max() == 1
-    inside = np.arange(weights.shape[1]) <= lengths[:, None]
-    allowed = inside[:, :, None] & inside[:, None, :]
-    allowed[:, 0] = allowed[:, :, 0] = False
-    allowed &= ~np.eye(weights.shape[1], dtype=bool)
-    assert not asked[~allowed].any()
+    scores = sentences_from(rng, "zeros", [20, 7, 16], fill)
+    labels = Labels(rng, scores, 1.0)
+    decode_labelled(scores, labels)
+    for asked in labels.asked:
+        assert asked.max() == 1
+        assert not asked[0].any()
+        assert not asked[:, 0].any()
+        assert not asked.diagonal().any()
 
 
 @pytest.mark.parametrize(
     ("family", "lengths", "spread", "most"),
     [
         ("trained_like", [30] * 20, 0.2, 1.1),
-        ("gaussian", [30] * 20, 0.3, 6.0),
+        ("gaussian", [30] * 20, 0.3, 7.0),
         # Labels decide everything here, in few rounds.
         ("zeros", [200], 1.0, np.inf),
     ],
 )
 def test_few_arcs_are_labelled_where_trees_are_clear(family, lengths, spread, most):
     rng = rng_for("labelled", "clear", family)
-    weights, lengths = batch_of(rng, family, lengths)
-    labels = Labels(rng, [weights.shape], spread)
-    decode_labelled([weights], [lengths], labels)
-    assert labels.asked[0].sum() < most * lengths.sum()
-    assert labels.rounds < 12
+    scores = sentences_from(rng, family, lengths)
+    labels = Labels(rng, scores, spread)
+    decode_labelled(scores, labels)
+    assert sum(asked.sum() for asked in labels.asked) < most * sum(lengths)
+    assert labels.rounds < (12 if family == "zeros" else 16)
 
 
-def test_settled_sentences_are_left_alone(monkeypatch):
+def test_settled_sentences_are_left_alone():
     rng = rng_for("labelled", "settled")
     chain, flat = 100.0 * np.eye(21, k=-1), np.zeros((21, 21))
-    weights, lengths = pad_batch([chain] * 9 + [flat], fill=np.nan)
-    labels = Labels(rng, [weights.shape], 1.0)
-    decoded = []
+    scores = [chain] * 9 + [flat]
+    labels, asked = Labels(rng, scores, 1.0), []
 
-    def counted(scores, lengths, **kind):
-        decoded.append(len(scores))
-        return decode(scores, lengths=lengths, **kind)
+    def counted(deps, heads):
+        asked.append({place[0] for place in places_of(scores, deps, heads)})
+        return labels(deps, heads)
 
-    monkeypatch.setattr(labelled, "find_best", counted)
-    decode_labelled([weights], [lengths], labels)
-    # At first, with the first labels, and then the one where labels decide.
-    assert decoded[:2] == [10, 10]
-    assert len(decoded) > 3
-    assert set(decoded[2:]) == {1}
+    decode_labelled(scores, counted)
+    # All at first, and then the one where labels decide.
+    assert asked[0] == set(range(10))
+    assert len(asked) > 3
+    assert all(own == {9} for own in asked[1:])
 
 
-def test_labels_of_given_trees():
+def test_labels_of_the_best_trees_without_labels():
     rng = rng_for("labelled", "given trees")
-    batches = [batch_of(rng, "gaussian", lengths) for lengths in ([1, 5, 3], [9])]
-    heads = [decode(scores, lengths=words) for scores, words in batches]
-    lengths = [words for _, words in batches]
-    labels = Labels(rng, [batch.shape for batch, _ in batches], 1.0)
-    found = label_trees(heads, lengths, labels)
-    for i, trees in enumerate(heads):
-        for sentence, dep in np.ndindex(*trees.shape):
-            head = trees[sentence, dep]
-            outside = MISSING if dep == 0 or dep > lengths[i][sentence] else ROOT_LABEL
-            known = labels.labels[i][sentence, dep, head] if head > 0 else outside
-            assert found[i][sentence, dep] == known
+    scores = sentences_from(rng, "gaussian", [1, 5, 3, 9])
+    labels = Labels(rng, scores, 100.0)
+    search = decode_labelled(scores, labels, decode_again=False)
+    assert labels.rounds == 1
+    for i, (heads, found) in enumerate(trees_of(search)):
+        assert heads.tolist() == decode(scores[i]).tolist()
+        known = labels.labels[i][np.arange(len(heads)), heads]
+        assert found[1:].tolist() == np.where(heads, known, ROOT_LABEL)[1:].tolist()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_scores_of_any_layout_and_precision(dtype):
+    rng = rng_for("labelled", "layouts")
+    whole = rng.normal(size=(9, 9, 9)).astype(dtype)
+    views = [whole[0], whole[:, :, 3].T, whole[::-1, 5, ::-1], whole[2, :6, :6]]
+    labels = Labels(rng, views, 1.0)
+    found = decode_labelled(views, labels, temperature=1.5)
+    again = decode_labelled([np.array(own, dtype="f8") for own in views], labels, temperature=1.5)
+    assert found.heads.tolist() == again.heads.tolist()
+    assert found.labels.tolist() == again.labels.tolist()
+
+
+def test_no_sentences():
+    found = decode_labelled([], None)
+    assert found.heads.shape == found.labels.shape == (0,)
 
 
 # --- the component -------------------------------------------------------------------------------
