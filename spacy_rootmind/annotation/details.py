@@ -96,9 +96,7 @@ class StoredTrees(ArcTable):
         """Convert to tokens; whitespace has one head, and no label."""
         log_weights = self.log_weights
         if len(words) < n_tokens:
-            heads = np.full(n_tokens, MISSING, dtype=np.int32)
-            heads[words] = words
-            attach_spaces(heads, 0)
+            heads = _heads_of_spaces(words, n_tokens)
             only_heads = heads[:, None] == np.arange(n_tokens)
             log_weights = np.where(only_heads, np.float32(0), np.float32(-np.inf))
             log_weights[np.ix_(words, words)] = self.log_weights
@@ -120,11 +118,7 @@ class Alternatives:
 
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "Alternatives":
         """Convert to tokens; `words` are the places of the words among them."""
-        k = len(self.heads)
-        # With all words on top, only whitespace has heads.
-        bounds, on_top = np.array([0, n_tokens]), np.zeros(len(words) + 1, dtype=np.int32)
-        spaces, _ = join_trees(bounds, words, on_top, on_top, ROOT_LABEL)
-        heads = np.tile(spaces, (k, 1))
+        heads = np.tile(_heads_of_spaces(words, n_tokens), (len(self.heads), 1))
         if len(words):
             word_heads = words[np.maximum(self.heads, 1) - 1]
             heads[:, words] = np.where(self.heads == ROOT, words, word_heads)
@@ -249,6 +243,13 @@ def _arcs_over_tokens(
         "labels": labels,
         "label_names": names,
     }
+
+
+def _heads_of_spaces(words: NDArray[np.int64], n_tokens: int) -> NDArray[np.int32]:
+    """Find the heads of whitespace; words are their own."""
+    bounds, on_top = np.array([0, n_tokens]), np.zeros(len(words) + 1, dtype=np.int32)
+    heads, _ = join_trees(bounds, words, on_top, on_top, ROOT_LABEL)
+    return heads
 
 
 def _labels_over_tokens(

@@ -29,7 +29,7 @@ warn_of_dropped = WarnOnce(
 )
 
 
-class SentenceTrees(NamedTuple):
+class ParsedSentences(NamedTuple):
     """The trees of sentences over their words, one after the other, and the details of each.
 
     Heads and labels have a row for the ROOT of each sentence and then one for each word: heads as
@@ -56,7 +56,7 @@ class DocParse(NamedTuple):
 
 
 def join_sentences(
-    row: TokenRow, starts: Starts, trees: SentenceTrees, labels: Sequence[str]
+    row: TokenRow, starts: Starts, trees: ParsedSentences, labels: Sequence[str]
 ) -> list[DocParse]:
     """Convert the trees of the sentences of Docs from words to tokens, whitespace included.
 

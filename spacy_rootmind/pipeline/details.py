@@ -5,7 +5,7 @@ All of them refer to the words of a sentence, as in `annotation.details`.
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -232,14 +232,16 @@ def _find_distributions(
 def _find_stored_trees(batch: ScoredBatch, trees: Sequence[TreeDistribution]) -> list[StoredTrees]:
     """Join the weights of all arcs of each sentence and its probable labelled arcs."""
     tables = _label_arcs(batch, _find_arcs(batch, trees, LEAST_TO_KEEP), LEAST_TO_KEEP)
-    weights, is_projective = batch.in_order(batch.log_weights), batch.context.settings.projective
+    temperature, is_projective = batch.context.temperature, batch.context.settings.projective
     return [
         StoredTrees(
             **vars(replace(table, probs=table.probs.astype(np.float32))),
-            log_weights=_weights_to_store(own, len(sentence.words)),
+            log_weights=_weights_to_store(
+                own.astype(np.float64) / temperature, len(sentence.words)
+            ),
             projective=is_projective,
         )
-        for table, own, sentence in zip(tables, weights, batch.sentences, strict=True)
+        for table, own, sentence in zip(tables, batch.squares, batch.sentences, strict=True)
     ]
 
 

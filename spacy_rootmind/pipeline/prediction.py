@@ -39,7 +39,7 @@ from spacy_rootmind.annotation.sentences import (
     scored_tokens,
 )
 from spacy_rootmind.annotation.teacher_records import earlier_start_probs
-from spacy_rootmind.annotation.writing import DocParse, SentenceTrees, join_sentences
+from spacy_rootmind.annotation.writing import DocParse, ParsedSentences, join_sentences
 from spacy_rootmind.guidelines.constraints import (
     CONSTRAINTS,
     DocConstraints,
@@ -133,7 +133,7 @@ def _parse_sentences(
     vectors: list[Floats2d],
     sentences: list[Sentence],
     context: PredictionContext,
-) -> SentenceTrees:
+) -> ParsedSentences:
     """Parse sentences in batches of bounded size, in order."""
     positions = [len(sentence.words) + 1 for sentence in sentences]
     costs = [m * max(m, MIN_SCORES) for m in positions]
@@ -145,7 +145,7 @@ def _parse_sentences(
         scores = score(model, vectors, [[each.rows for each in batch]], is_train=False)[0]
         parts.append(parse_scored(model, scores, batch, context))
     none = np.zeros(0, dtype=np.int32)
-    return SentenceTrees(
+    return ParsedSentences(
         np.concatenate([none, *(part.heads for part in parts)]),
         np.concatenate([none, *(part.labels for part in parts)]),
         [details for part in parts for details in part.details],
@@ -157,11 +157,11 @@ def parse_scored(
     scores: TreeScores,
     sentences: Sequence[Sentence],
     context: PredictionContext,
-) -> SentenceTrees:
+) -> ParsedSentences:
     """Find the best trees of sentences, their labels and the details, from their arc scores."""
     batch = make_batch(model, scores, sentences, context)
     parsed = find_trees(batch)
-    return SentenceTrees(parsed.heads, parsed.labels, find_details(batch, parsed))
+    return ParsedSentences(parsed.heads, parsed.labels, find_details(batch, parsed))
 
 
 # --- token vectors and boundaries --------------------------------------------------------------

@@ -38,7 +38,7 @@ from spacy_rootmind.annotation.sentences import (
     scored_tokens,
     words_of,
 )
-from spacy_rootmind.annotation.writing import SentenceTrees, annotate, join_sentences
+from spacy_rootmind.annotation.writing import ParsedSentences, annotate, join_sentences
 from spacy_rootmind.guidelines.constraints import CONSTRAINTS, Constraints
 from spacy_rootmind.network.architecture import ParserInput
 from spacy_rootmind.network.boundaries import NOT_A_WORD
@@ -221,7 +221,7 @@ def test_any_tree_comes_into_the_doc_with_whitespace_anywhere():
         sentences = scored_tokens(row, starts)
         trees = [random_heads(rng, len(words), True) for words in sentences]
         heads = np.concatenate(trees, dtype="i4")
-        found = SentenceTrees(heads, (heads > 0).astype("i4"), [ParseDetails()] * len(trees))
+        found = ParsedSentences(heads, (heads > 0).astype("i4"), [ParseDetails()] * len(trees))
         annotate(doc, *join_sentences(row, starts, found, ("ROOT", "x")))
         assert starts_of(doc) == starts[:-1].tolist()
         assert_parsed(doc)
