@@ -10,6 +10,7 @@ For trained pipelines and a treebank as a .spacy file:
 - with --text, Docs of several sentences, how many of the heads that are almost certain are right
   where tokens and sentences are found in the text, and what makes the others wrong.
 
+With --samples, how well probabilities are calibrated given that trees keep the guidelines.
 With --temperatures, the calibration error at each of them, to choose the component's `temperature`.
 
     python benchmarks/calibration.py training/model-best --corpus dev.spacy --out results
@@ -27,6 +28,7 @@ from lib.confidence import (
     WORDS,
     judge_heads_from_text,
     measure_confidence,
+    measure_given,
     reliability,
 )
 from lib.options import add_pipelines, make_parser
@@ -37,6 +39,7 @@ from spacy.tokens import Doc
 
 COUNTS = (1, 5, 20, 100)
 LEAST = (0.99, 0.9, 0.0)
+GUIDELINES = {"@misc": "spacy_rootmind.ud_guidelines.v1", "fixed_tags": False}
 METHODS = {
     "k best": "spacy_rootmind.kbest.v1",
     "samples": "spacy_rootmind.sample.v1",
@@ -52,6 +55,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--oracle-limit", type=int, default=500, help="number of Docs for oracle scores"
     )
+    parser.add_argument("--samples", type=int, help="number of samples for each sentence")
     parser.add_argument("--temperatures", type=float, nargs="*", default=[1.0])
     return parser.parse_args()
 
@@ -88,6 +92,26 @@ def rows_from_text(model: str, gold: Sequence[Doc]) -> list[list[str]]:
         shares = [(chosen == kind).mean() for kind in (RIGHT, WORDS, SENTENCES, TREE)]
         rows.append([f"{least:g}", str(len(chosen)), *(f"{100 * share:.2f}" for share in shares)])
     return rows
+
+
+def rows_given_guidelines(model: str, gold: Sequence[Doc], k: int) -> list[list[str]]:
+    """Make a row for probabilities of all trees, and of trees that keep the guidelines."""
+    nothing, in_samples = measure_given(model, gold, None, k)
+    _, kept = measure_given(model, gold, GUIDELINES, k)
+    laws = {
+        "nothing": nothing,
+        f"nothing, {k} samples": in_samples,
+        f"guidelines, {k} samples": kept,
+    }
+    return [
+        [
+            name,
+            f"{reliability(own.chosen, own.right)[0]:.4f}",
+            f"{-np.log(own.of_gold).mean():.4f}",
+            f"{own.brier.mean():.4f}",
+        ]
+        for name, own in laws.items()
+    ]
 
 
 def draw(curves: dict[str, dict[float, list[tuple[float, float, int]]]], path: Path) -> None:
@@ -129,6 +153,10 @@ def main() -> None:
             lines.append([name, *(f"{uas:.2f} / {las:.2f}" for uas, las in scores.values())])
         parts.append(f"Oracle UAS / LAS of {model}, all tokens:")
         parts.append(table(["", *(f"k = {count}" for count in COUNTS)], lines))
+        if options.samples is not None:
+            parts.append(f"Heads by {model}, given:")
+            lines = rows_given_guidelines(model, gold, options.samples)
+            parts.append(table(["given", "calibration error", "NLL", "Brier score"], lines))
     if options.text is not None:
         docs = read_gold(options.text, options.limit)
         header = ["head_prob, at least", "words", "right, %", "words wrong, %"]

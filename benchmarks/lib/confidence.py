@@ -1,6 +1,7 @@
 """Head probabilities of a trained pipeline, and their calibration."""
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +46,52 @@ def measure_confidence(
             probs.append(token._.head_prob)
             right.append(token.head.i == truth.head.i)
     return np.array(probs), np.array(right)
+
+
+class HeadLaws(NamedTuple):
+    """Distributions over the heads of words, next to the parse and the treebank.
+
+    Arrays over words: the probability of the parse's head, whether that is right, the probability
+    of the right head, and Brier's score.
+    """
+
+    chosen: NDArray[np.float64]
+    right: NDArray[np.bool_]
+    of_gold: NDArray[np.float64]
+    brier: NDArray[np.float64]
+
+
+def measure_given(
+    model: str, gold: Sequence[Doc], guidelines: dict[str, Any] | None, k: int
+) -> tuple[HeadLaws, HeadLaws]:
+    """Compare heads with exact probabilities, and with those in k samples that keep guidelines.
+
+    The exact ones are of all trees, and count as one more sample, so that no head has 0. The
+    pipeline parses with its own guidelines.
+    """
+    draw = {"@misc": "spacy_rootmind.sample.v1", "k": k, "labelled": True}
+    parses = on_gold_tokens(load(model), gold)
+    nlp = load(model, guidelines=guidelines, arc_threshold=1e-5, alternatives=draw)
+    exact, sampled = [], []
+    for drawn, parse, doc in zip(on_gold_tokens(nlp, gold), parses, gold, strict=True):
+        for sentence in drawn.sents:
+            n, start = len(sentence), sentence.start
+            words, probs, counts = np.arange(n), np.zeros((n, n)), np.zeros((n, n))
+            for arc in sentence._.arcs:
+                probs[arc.token.i - start, arc.head.i - start] += arc.prob
+            for tree in sentence._.parses:
+                counts[words, tree.heads] += 1
+            heads, truth = (
+                np.array([token.head.i - start for token in each[start : start + n]])
+                for each in (parse, doc)
+            )
+            for found, own in ((exact, probs), (sampled, probs + counts)):
+                law = own / own.sum(axis=1, keepdims=True)
+                of_gold = np.maximum(law[words, truth], 1e-5)
+                brier = (law**2).sum(axis=1) - 2 * law[words, truth] + 1
+                found.append((law[words, heads], heads == truth, of_gold, brier))
+    columns = (map(np.concatenate, zip(*found, strict=True)) for found in (exact, sampled))
+    return tuple(HeadLaws(*own) for own in columns)
 
 
 def judge_heads_from_text(

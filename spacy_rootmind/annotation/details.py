@@ -116,6 +116,11 @@ class Alternatives:
     log_probs: Annotated[NDArray[np.float64], schema.floats("parses")]
     label_names: Annotated[tuple[str, ...], schema.names]
 
+    def chosen(self, parses: NDArray[np.integer] | NDArray[np.bool_]) -> "Alternatives":
+        """Choose some of them."""
+        heads, labels, log_probs = self.heads[parses], self.labels[parses], self.log_probs[parses]
+        return replace(self, heads=heads, labels=labels, log_probs=log_probs)
+
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "Alternatives":
         """Convert to tokens; `words` are the places of the words among them."""
         heads = np.tile(_heads_of_spaces(words, n_tokens), (len(self.heads), 1))

@@ -182,6 +182,14 @@ class UDRules:
             found[number] = sorted(set(tree.errors()))
         return found
 
+    def are_valid(
+        self, sentences: Sequence[int], heads: _Trees, labels: _Trees
+    ) -> NDArray[np.bool_]:
+        """Mark the trees of these sentences that break no rule."""
+        valid = np.ones(len(sentences), dtype=np.bool_)
+        valid[[number for number, _ in self._invalid_trees(sentences, heads, labels)]] = False
+        return valid
+
     def _invalid_trees(
         self, sentences: Sequence[int], heads: _Trees, labels: _Trees
     ) -> Iterator[tuple[int, Tree]]:

@@ -1,4 +1,7 @@
-"""Makers of alternative parses, registered for configs."""
+"""Makers of alternative parses, registered for configs.
+
+Makers know no guidelines: `pipeline.details` makes more trees and keeps those that do.
+"""
 
 import zlib
 from collections.abc import Callable, Sequence
@@ -32,18 +35,22 @@ below are therefore functions of this module with arguments bound, not nested fu
 """
 
 
-class LabelledMaker(partial[LabelledTrees]):
+class OwnMaker(partial[Any]):
+    """A maker of this package; it may be called with another `k` and `seed` than its own."""
+
+
+class LabelledMaker(OwnMaker):
     """Makes trees with labels of their own, from a third argument as well: how to score labels.
 
     A log probability is that of a tree together with its labels.
     """
 
 
-def labelled_maker(maker: object) -> LabelledMaker | None:
-    """Return the maker if it makes labelled trees, without the block of its config."""
+def own_maker(maker: object) -> OwnMaker | None:
+    """Return the maker if it is of this package, without the block of its config."""
     if isinstance(maker, RegisteredFunction):
         maker = maker.function
-    return maker if isinstance(maker, LabelledMaker) else None
+    return maker if isinstance(maker, OwnMaker) else None
 
 
 def kbest(k: int, labelled: bool = False) -> Maker:
@@ -62,7 +69,7 @@ def kbest(k: int, labelled: bool = False) -> Maker:
     ValueError
         If an argument is not as described.
     """
-    return _make("kbest", _best_labelled if labelled is True else _best, k=k, labelled=labelled)
+    return _make("kbest", best_labelled if labelled is True else _best, k=k, labelled=labelled)
 
 
 def sample(k: int, seed: int | None = 0, labelled: bool = False) -> Maker:
@@ -112,7 +119,7 @@ def _make(name: str, function: Callable[..., Any], *, labelled: bool, **settings
         )
     if seed is not None and (not _is_integer(seed) or seed < 0):
         raise ValueError(f"expected a seed as an integer of at least 0, or null, received {seed!r}")
-    bind = LabelledMaker if labelled else partial
+    bind = LabelledMaker if labelled else OwnMaker
     # Integers of NumPy do not fit into a config.
     plain = {key: value if value is None else int(value) for key, value in settings.items()}
     block = {"@misc": f"spacy_rootmind.{name}.v1", **plain, "labelled": labelled}
@@ -125,10 +132,10 @@ def _is_integer(value: object) -> bool:
 
 def _best(scores: NDArray[np.floating], words: Sequence[str], *, k: int, **kind: Any) -> Trees:
     heads, tree_scores = decode_kbest(scores, k, **kind)
-    return heads, _log_probs(tree_scores, scores, **kind)
+    return heads, log_probs_among(tree_scores, scores, **kind)
 
 
-def _best_labelled(
+def best_labelled(
     scores: NDArray[np.floating],
     words: Sequence[str],
     find_log_probs: FindLogProbs,
@@ -136,11 +143,12 @@ def _best_labelled(
     k: int,
     **kind: Any,
 ) -> LabelledTrees:
+    """Make the k most probable labelled trees."""
     trees = decode_kbest_labelled(scores, k, find_log_probs, **kind)
-    return trees._replace(scores=_log_probs(trees.scores, scores, **kind))
+    return trees._replace(scores=log_probs_among(trees.scores, scores, **kind))
 
 
-def _log_probs(
+def log_probs_among(
     tree_scores: NDArray[np.float64], scores: NDArray[np.floating], **kind: Any
 ) -> NDArray[np.float64]:
     """Subtract the log partition function; rounding may not make a probability above 1."""

@@ -125,6 +125,15 @@ class RootMST(TrainablePipe):
             "[%s] a sentence of the Doc %r has more than %d words (max_sentence_length) and was "
             "split where boundaries are most likely."
         )
+        self._warn_of_missing = WarnOnce(
+            "[%s] %s has %d of %d alternatives: too few of its trees keep the guidelines to find "
+            "more. For trees that need not keep them, set guidelines to null."
+        )
+        self._warn_of_temperature = WarnOnce(
+            "[%s] probabilities are not calibrated: the temperature was fitted with projective = "
+            "%s, and the setting has changed. Call `nlp.get_pipe(%r).fit_temperature(examples)` "
+            "with examples not trained on, or set `temperature`."
+        )
         self._warn_of_attributes = WarnOnce(
             "[%s] %s. This component is updated alone, so it is trained as if the attribute were "
             "unset."
@@ -509,6 +518,8 @@ class RootMST(TrainablePipe):
         It is saved with the component, and used unless the config sets one. Label scores get a
         temperature of their own, under which gold labels are the most probable.
 
+        With `projective`, only projective trees count.
+
         Parameters
         ----------
         examples
@@ -529,7 +540,10 @@ class RootMST(TrainablePipe):
             batches += heads
             label_batches += labels
         self.cfg["label_temperature"] = fit_label_temperature(label_batches)
-        self.cfg["temperature"] = fit_temperature(batches)
+        self.cfg["temperature"] = fit_temperature(batches, self.settings.projective)
+        self.cfg.pop(serialization.FITTED_PROJECTIVE, None)
+        if self.settings.projective:
+            self.cfg[serialization.FITTED_PROJECTIVE] = True
         return self.cfg["temperature"]
 
     # --- prediction ----------------------------------------------------------------------------
@@ -547,7 +561,12 @@ class RootMST(TrainablePipe):
             label_temperature=self.cfg["label_temperature"],
             teacher=teacher_name(self.model, self.labels) if is_teacher else "",
             on_split=self._tell_of_split,
+            on_missing=partial(self._warn_of_missing, self.name),
         )
+        was_projective = self.cfg.get(serialization.FITTED_PROJECTIVE, False)
+        is_fitted = self.settings.temperature is None and self.cfg["temperature"] != 1.0
+        if self.settings.finds_details and is_fitted and was_projective != self.settings.projective:
+            self._warn_of_temperature(self.name, was_projective, self.name)
         docs = list(docs)
         self._require_attributes(docs)
         tok2vec = self.model.get_ref("tok2vec")

@@ -15,7 +15,7 @@ from spacy_rootmind.network.architecture import ParserModel, require_finite
 from spacy_rootmind.network.label_scorer import Labeller, find_best_labels, find_label_log_probs
 from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.pipeline.settings import Settings
-from spacy_rootmind.trees.constrained import ValidTrees, decode_valid
+from spacy_rootmind.trees.constrained import Rules, ValidTrees, decode_valid
 from spacy_rootmind.trees.errors import NoTreeError
 from spacy_rootmind.trees.labelled import Rows, decode_labelled
 
@@ -37,6 +37,9 @@ class PredictionContext:
         Name of the parser in the distributions that it stores: `details.teacher_name`.
     on_split : callable
         Called with a Doc that has sentences above the maximum length, and their number.
+    on_missing : callable
+        Called with the name of a sentence that has fewer alternatives than asked for, their number,
+        and the number asked for, although there may be more.
     """
 
     settings: Settings
@@ -46,6 +49,7 @@ class PredictionContext:
     label_temperature: float = 1.0
     teacher: str = ""
     on_split: Callable[[Doc, int], None] = lambda doc, n_split: None
+    on_missing: Callable[[str, int, int], None] = lambda name, n_found, k: None
 
 
 class Sentence(NamedTuple):
@@ -141,6 +145,8 @@ class ParsedBatch(NamedTuple):
     labelled : list of (deps, heads, log_probs), each of shape (n_arcs,)
         The arcs whose labels were scored, by flat rows, and the log probabilities of the labels in
         the trees; kept for the confidence alone.
+    rules : Rules, optional
+        The guidelines, if there are any.
     status : list of (str or None), optional
         With guidelines, the status of each sentence; None where it has none.
     """
@@ -148,6 +154,7 @@ class ParsedBatch(NamedTuple):
     heads: NDArray[np.int32]
     labels: NDArray[np.int32]
     labelled: list[tuple[Rows, Rows, NDArray[np.float64]]]
+    rules: Rules | None = None
     status: list[str | None] | None = None
 
 
@@ -244,7 +251,7 @@ def _find_valid_trees(batch: ScoredBatch, find_labels: Any, labelled: list[Any])
     ]
     if settings.confidence:
         labelled.append(_labels_of_searched(batch, found))
-    return ParsedBatch(found.heads, found.labels, labelled, status)
+    return ParsedBatch(found.heads, found.labels, labelled, rules, status)
 
 
 def _labels_of_searched(

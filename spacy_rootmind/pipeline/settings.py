@@ -118,16 +118,16 @@ class Settings:
     """
     projective: Annotated[bool, FLAG] = False
     """Whether arcs must not cross, that from ROOT before the first word included: of trees,
-    probabilities and alternatives. Training does not depend on it. Time grows with the cube of a
-    sentence's length instead of its square. It does not go together with spans as `constraints`,
-    nor with `distribution_threshold`.
+    probabilities and alternatives. Training does not depend on it, but temperatures do. Time grows
+    with the cube of a sentence's length instead of its square. It does not go together with spans
+    as `constraints`, nor with `distribution_threshold`.
     """
     guidelines: Annotated[Callable | None, FUNCTION] = None
     """Rules that the parse keeps, which is then the most probable of the labelled trees that do:
     `spacy_rootmind.ud_guidelines.v1`, or a function as `spacy_rootmind.guidelines.ud`
-    describes. Probabilities and alternatives are over all trees. `span._.guideline_status` of a
-    sentence is "not proven" if another such tree may be more probable, and "broken" if none was
-    found under the constraints.
+    describes. Alternatives keep them as well; probabilities are over all trees. A sentence's
+    `span._.guideline_status` is "not proven" if another such tree may be more probable, and
+    "broken" if none was found under the constraints.
     """
     constraints: Annotated[Callable | None, FUNCTION] = None
     """Arcs to force or forbid in each Doc, and spans to keep together:

@@ -47,12 +47,12 @@ def collect_scores(
     return scored, labelled
 
 
-def fit_temperature(batches: Sequence[Scored]) -> float:
+def fit_temperature(batches: Sequence[Scored], projective: bool = False) -> float:
     """Find the temperature under which gold heads are the most probable.
 
     Minimizes the sum of -log P(gold head) over words, where P are the marginals of `scores /
-    temperature`: first over a grid, then by golden-section search to one percent. Returns 1 if no
-    gold head is known.
+    temperature`, of projective trees alone if asked: first over a grid, then by golden-section
+    search to one percent. Returns 1 if no gold head is known.
 
     References
     ----------
@@ -60,7 +60,7 @@ def fit_temperature(batches: Sequence[Scored]) -> float:
     """
     if not any((heads != MISSING).any() for _, _, heads in batches):
         return 1.0
-    return _least(lambda temperature: head_loss(batches, temperature))
+    return _least(lambda temperature: head_loss(batches, temperature, projective))
 
 
 def fit_label_temperature(batches: Sequence[Labelled]) -> float:
@@ -73,11 +73,13 @@ def fit_label_temperature(batches: Sequence[Labelled]) -> float:
     return _least(lambda temperature: label_loss(batches, temperature))
 
 
-def head_loss(batches: Iterable[Scored], temperature: float) -> float:
+def head_loss(batches: Iterable[Scored], temperature: float, projective: bool = False) -> float:
     """Sum -log P(gold head) over the words with a known head, in nats."""
     total = 0.0
     for scores, lengths, heads in batches:
-        marginals = arc_marginals(scores.astype(np.float64) / temperature, lengths=lengths)
+        marginals = arc_marginals(
+            scores.astype(np.float64) / temperature, lengths=lengths, projective=projective
+        )
         sentence, dep = np.nonzero(heads != MISSING)
         right = marginals[sentence, dep, heads[sentence, dep]]
         total -= float(np.log(np.maximum(right, np.finfo(np.float64).tiny)).sum())

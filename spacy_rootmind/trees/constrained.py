@@ -15,9 +15,15 @@ from numpy.typing import NDArray
 
 from spacy_rootmind.kernel.batch import LOST_DIGITS, OK
 from spacy_rootmind.kernel.search_space import SearchSpace
-from spacy_rootmind.trees.conventions import ROOT, ROOT_LABEL, BoolArray
+from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL, BoolArray
 from spacy_rootmind.trees.errors import SUMS_OVERFLOW
-from spacy_rootmind.trees.labelled import FindLabels, Rows, decode_labelled
+from spacy_rootmind.trees.labelled import (
+    FindLabels,
+    FindLogProbs,
+    LabelledTrees,
+    Rows,
+    decode_labelled,
+)
 
 MAX_DECODES = 100
 # Nodes that the search tries beyond the limit, until a tree is valid.
@@ -63,7 +69,11 @@ Arcs = list[tuple[int, int]]
 
 
 class Rules(Protocol):
-    """Rules on the labelled trees of numbered sentences."""
+    """Rules on the labelled trees of numbered sentences.
+
+    They may have a method `are_valid` as well, with the arguments of `mark_valid`, which saves
+    time.
+    """
 
     def mask(self, sentence: int) -> BoolArray:
         """Mark the labelled arcs that a valid tree of a sentence may have: [dep, head, label]."""
@@ -166,6 +176,50 @@ def decode_valid(
     return trees
 
 
+def mark_valid(
+    rules: Rules,
+    sentences: Sequence[int],
+    heads: Sequence[NDArray[np.int32]],
+    labels: Sequence[NDArray[np.int32]],
+) -> BoolArray:
+    """Mark the trees of sentences, given by arrays of shape (n + 1,), that keep rules."""
+    are_valid: Callable[..., BoolArray] | None = getattr(rules, "are_valid", None)
+    if are_valid is not None:
+        return are_valid(sentences, heads, labels)
+    conflicts = map(rules.find_conflicts, sentences, heads, labels)
+    return np.array([next(iter(found), None) is None for found in conflicts], dtype=np.bool_)
+
+
+def decode_kbest_valid(
+    log_weights: NDArray[np.floating],
+    k: int,
+    find_log_probs: FindLogProbs,
+    rules: Rules,
+    number: int,
+    *,
+    projective: bool = False,
+    max_decodes: int = MAX_DECODES,
+) -> tuple[LabelledTrees, bool]:
+    """Search for the labelled trees of `decode_kbest_labelled` among those that keep rules.
+
+    `number` is the sentence's, for the rules. Returns also whether these are k or all such trees;
+    beyond the limit, they are the first of the k best. `decode_kbest_labelled` and `mark_valid`
+    take less time where not too few trees are valid.
+    """
+    weights = np.array(log_weights, dtype=np.float64)
+    unknown = np.full(weights.shape, MISSING, dtype=np.int32)
+    search = TreeSearch(number, rules, weights, weights, unknown, projective=projective)
+    for arcs in search.run(max_decodes, k):
+        deps, heads = np.array(arcs, dtype=np.int64).T
+        search.add_labels(deps, heads, find_log_probs(deps, heads))
+    nodes = search.trees if search.proven else []
+    trees = np.array([(node.heads, node.labels) for node in nodes], dtype=np.int32)
+    trees = trees.reshape(-1, 2, len(weights))
+    trees[:, 0, 0] = MISSING
+    scores = np.array([node.bound for node in nodes])
+    return LabelledTrees(trees[:, 0], trees[:, 1], scores), not search.reached_limit
+
+
 # --- the search --------------------------------------------------------------------------------
 
 
@@ -208,7 +262,7 @@ class _Node:
 
 
 class TreeSearch:
-    """The search for the best valid tree of one sentence.
+    """The search for the best valid trees of one sentence.
 
     Parameters
     ----------
@@ -222,10 +276,11 @@ class TreeSearch:
 
     Attributes
     ----------
-    tree : _Node or None
-        The best valid tree; None if none was found.
+    trees : list of _Node
+        The best valid trees, best first.
     proven : bool
-        Whether no valid tree is better than `tree`.
+        Whether no other valid tree is better than one of these.
+    reached_limit : bool
     decodes : int
     """
 
@@ -247,19 +302,30 @@ class TreeSearch:
         self.space = SearchSpace(scores, weights.copy(), labels.copy(), self.mask)
         self.queue: list[tuple[float, int, _Node]] = []
         self.n_pushed = self.decodes = 0
-        self.tree: _Node | None = None
+        self.trees: list[_Node] = []
         self.proven = self.reached_limit = False
 
-    def run(self, max_decodes: int) -> Iterator[Arcs]:
-        """Find the best valid tree or, beyond the limit, any; yields the arcs that need labels."""
+    @property
+    def tree(self) -> _Node | None:
+        """The best valid tree; None if none was found."""
+        return self.trees[0] if self.trees else None
+
+    def run(self, max_decodes: int, k: int = 1) -> Iterator[Arcs]:
+        """Find the k best valid trees; yields the arcs that need labels.
+
+        Beyond the limit, it ends with the trees found before or, if there are none, with any one.
+        """
         self.push(_Node({}))
         while self.queue:
             node = heapq.heappop(self.queue)[-1]
             if node.is_settled:
                 conflict = next(self.conflicts(node), None)
                 if conflict is None:
-                    self.tree, self.proven = node, True
-                    return
+                    self.trees.append(node)
+                    self.proven = True
+                    if len(self.trees) == k:
+                        return
+                    conflict = self.as_conflict(node)
                 for child in self.children(node, conflict):
                     self.push(child)
             elif self.decodes < max_decodes:
@@ -267,7 +333,8 @@ class TreeSearch:
                 self.push(node)
             else:
                 self.reached_limit = True
-                yield from self.dive()
+                if not self.trees:
+                    yield from self.dive()
                 return
 
     def push(self, node: _Node) -> None:
@@ -280,6 +347,14 @@ class TreeSearch:
         """Find the conflicts of a node's tree."""
         found = self.rules.find_conflicts(self.number, node.heads.copy(), node.labels.copy())
         return iter(found)
+
+    def as_conflict(self, node: _Node) -> Conflict:
+        """Make the conditions that no tree but a node's meets together."""
+        heads, labels = np.arange(self.m), np.arange(self.mask.shape[2])
+        return [
+            Condition(word, heads == node.heads[word], labels == node.labels[word])
+            for word in range(1, self.m)
+        ]
 
     def decode(self, node: _Node, projective: bool) -> Iterator[Arcs]:
         """Find the best tree that meets a node's conditions; yields the arcs that need labels."""
@@ -359,7 +434,7 @@ class TreeSearch:
                 continue
             conflicts = list(self.conflicts(node))
             if not conflicts:
-                self.tree = node
+                self.trees.append(node)
                 return
             stack += sorted(self.children(node, conflicts[0]), key=lambda child: child.bound)
             if len(conflicts) > 1:

@@ -1,66 +1,30 @@
 """UD's guidelines: against the official validator, and trees found under them by enumeration."""
 
-import io
 import itertools
 from collections import Counter
 from functools import partial
 
 import numpy as np
 import pytest
-from reference import enumerate_trees, random_heads
+from reference import enumerate_trees
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 from strategies import rng_for
+from ud_sentences import (
+    LABELS,
+    as_lines,
+    as_rules,
+    marked_sentence,
+    random_sentence,
+    trees_of,
+    validate,
+)
 
 from spacy_rootmind import decode
 from spacy_rootmind.guidelines.rules import LabelTables
-from spacy_rootmind.guidelines.ud import UDGuidelines, UDRules
+from spacy_rootmind.guidelines.ud import UDGuidelines
 from spacy_rootmind.guidelines.words import TAGS, read_words
 from spacy_rootmind.trees.constrained import decode_valid
-
-# Relations of which rules speak, with subtypes, and some others.
-RELATIONS = (
-    "acl advcl:relcl advmod advmod:emph amod appos aux aux:pass case cc cc:preconj ccomp clf "
-    "compound conj cop csubj csubj:outer dep det det:poss discourse expl expl:pv fixed flat "
-    "flat:foreign goeswith iobj mark nmod nmod:poss nsubj nsubj:outer nsubj:pass nummod obj obl "
-    "obl:arg orphan parataxis punct reparandum vocative dislocated xcomp"
-)
-LABELS = ["ROOT", *RELATIONS.split()]
-NAMES = [label.partition(":")[0] for label in LABELS]
-
-
-def random_sentence(rng, n):
-    """Words with all that rules read; some have parts of speech that fit their labels."""
-    heads = random_heads(rng, n, True)
-    if rng.random() < 0.5:
-        heads = neighbours(rng, n)
-    chosen = rng.choice(len(LABELS) - 1, int(rng.integers(2, 7)), replace=False) + 1
-    labels = np.array([-1, *rng.choice(chosen, n)])
-    labels[heads == 0] = 0
-    tags = rng.integers(1, len(TAGS), n + 1)
-    for word in range(1, n + 1):
-        if NAMES[labels[word]] == "punct" or rng.random() < 0.3:
-            fitting = FITTING.get(NAMES[labels[word]], "NOUN PRON PROPN VERB PUNCT")
-            tags[word] = TAGS.index(rng.choice(fitting.split()))
-    feats = [{} for _ in range(n + 1)]
-    for each in feats:
-        if rng.random() < 0.1:
-            each["ExtPos"] = rng.choice([*TAGS[1:], "SCONJ", "ADV"])
-        if rng.random() < 0.2:
-            each["Polarity"] = rng.choice(["Neg", "Pos"])
-        if rng.random() < 0.2:
-            each["Poss"] = "Yes"
-    return heads, labels, tags, feats, rng.random(n + 1) < 0.6
-
-
-def marked_sentence(rng, n):
-    """Words half of which are punctuation."""
-    heads = random_heads(rng, n, True) if rng.random() < 0.8 else neighbours(rng, n)
-    marks = rng.random(n + 1) < 0.5
-    labels = np.where(marks, LABELS.index("punct"), LABELS.index("dep"))
-    labels[heads == 0], labels[0] = 0, -1
-    tags = np.where(marks, TAGS.index("PUNCT"), TAGS.index("NOUN"))
-    return heads, labels, tags, [{} for _ in marks], np.ones(n + 1, dtype=bool)
 
 
 def change(rng, sentence):
@@ -70,74 +34,6 @@ def change(rng, sentence):
     free = (rng.random(len(heads)) < 0.6) & ~marks
     labels = np.where((labels > 0) & free, LABELS.index("dep"), labels)
     return heads, np.where((labels > 0) & marks, LABELS.index("punct"), labels), *sentence[2:]
-
-
-def trees_of(sentences):
-    heads, labels = ([np.asarray(one[i], dtype=np.int32) for one in sentences] for i in (0, 1))
-    return heads, labels
-
-
-FITTING = {"punct": "PUNCT", "advmod": "ADV PART", "det": "DET", "case": "ADP", "aux": "AUX"}
-
-
-def neighbours(rng, n):
-    """Heads that are mostly near, so that runs of words with the same head are frequent."""
-    heads = np.full(n + 1, -1)
-    root = int(rng.integers(1, n + 1))
-    heads[root] = 0
-    for word in range(root + 1, n + 1):
-        heads[word] = word - 1 if rng.random() < 0.5 else heads[word - 1] or word - 1
-    for word in range(root - 1, 0, -1):
-        heads[word] = word + 1 if rng.random() < 0.5 else heads[word + 1] or word + 1
-    return heads
-
-
-def as_words(sentences):
-    """The arrays that rules read."""
-    columns = []
-    for _, _, tags, feats, spaces in sentences:
-        external = [
-            TAGS.index(own["ExtPos"]) if "ExtPos" in own else tag
-            for own, tag in zip(feats, tags, strict=True)
-        ]
-        negative = [
-            TAGS[tag] in ("PART", "ADV") and own.get("Polarity") == "Neg"
-            for own, tag in zip(feats, tags, strict=True)
-        ]
-        columns.append(
-            (tags, external, negative, [own.get("Poss") == "Yes" for own in feats], spaces)
-        )
-    return np.concatenate([np.array(own, dtype=np.int8) for own in columns], axis=1)
-
-
-def as_rules(sentences, tables=None):
-    lengths = [len(heads) - 1 for heads, *_ in sentences]
-    return UDRules(tables or LabelTables(LABELS), as_words(sentences), lengths)
-
-
-def as_lines(number, heads, labels, tags, feats, spaces):
-    lines = [f"# sent_id = {number}", "# text = x"]
-    for word in range(1, len(heads)):
-        own = "|".join(f"{key}={value}" for key, value in sorted(feats[word].items())) or "_"
-        label = "root" if labels[word] == 0 else LABELS[labels[word]]
-        misc = "_" if spaces[word] else "SpaceAfter=No"
-        columns = (word, "w", "w", TAGS[tags[word]], "_", own, heads[word], label, "_", misc)
-        lines.append("\t".join(map(str, columns)))
-    return [*lines, ""]
-
-
-def validate(text):
-    """Find the errors of syntax at level 3: the number of the line and the name of the test."""
-    udtools = pytest.importorskip("udtools", reason="needs the validator, `pip install udtools`")
-    from udtools.incident import TestClass
-
-    validator = udtools.Validator(lang="ud", level=3, output=None)
-    state = validator.validate_file_handle(io.StringIO(text))
-    return {
-        (error.lineno, error.testid)
-        for error in state.error_tracker
-        if error.is_error() and error.level == 3 and error.testclass is TestClass.SYNTAX
-    }
 
 
 RULE_NAMES = {

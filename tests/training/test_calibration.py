@@ -11,7 +11,7 @@ import srsly
 from commandline import TOK2VEC, run_spacy
 from conftest import QUICKSTART
 from parsers import LISTENING, SMALL_MODEL, assign, gold_examples, make_nlp, train
-from reference import clean, enumerate_trees
+from reference import clean, enumerate_projective_trees, enumerate_trees
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 from strategies import rng_for
@@ -52,11 +52,11 @@ def drawn_batches(rng, temperature, n_batches=6, b=40, n=7, scale=3.0, rate=0.0)
     return batches
 
 
-def loss_by_enumeration(batches, temperature):
-    total = 0.0
+def loss_by_enumeration(batches, temperature, projective=False):
+    total, enumerate_all = 0.0, enumerate_projective_trees if projective else enumerate_trees
     for scores, lengths, heads in batches:
         for own, n, gold in zip(scores, lengths.tolist(), heads, strict=True):
-            trees = enumerate_trees(n, True)
+            trees = enumerate_all(n, True)
             inside = clean(own[: n + 1, : n + 1]) / temperature
             sums = inside[np.arange(1, n + 1), trees[:, 1:]].sum(axis=1)
             weights = np.exp(sums - sums.max())
@@ -83,11 +83,12 @@ def test_fit_finds_the_temperature_that_gold_was_drawn_at(temperature, rate):
     assert all(head_loss(batches, factor * fitted) >= least for factor in (0.5, 0.97, 1.03, 2.0))
 
 
+@pytest.mark.parametrize("projective", [False, True])
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
-def test_head_loss_is_that_of_enumeration(temperature):
+def test_head_loss_is_that_of_enumeration(temperature, projective):
     batches = drawn_batches(rng_for("head loss"), 1.0, n_batches=2, b=10, n=5, rate=0.3)
-    expected = loss_by_enumeration(batches, temperature)
-    assert head_loss(batches, temperature) == pytest.approx(expected, rel=1e-9)
+    expected = loss_by_enumeration(batches, temperature, projective)
+    assert head_loss(batches, temperature, projective) == pytest.approx(expected, rel=1e-9)
 
 
 def test_fit_without_anything_known_is_one():
@@ -257,6 +258,38 @@ def test_config_wins_over_what_is_fitted(make, dev):
     other = make(confidence=True)
     other.get_pipe("root_mst").cfg["temperature"] = 3.0
     assert other(text)[0].sent._.parse_log_prob == at_three
+
+
+def test_projective_after_the_fit_is_warned_of_until_it_is_fitted_again(make, dev, caplog):
+    nlp = make(confidence=True)
+    parser, text = nlp.get_pipe("root_mst"), "She said that it rained."
+
+    def warnings():
+        list(nlp.pipe([text, text]))
+        found = [record.getMessage() for record in caplog.records]
+        caplog.clear()
+        return found
+
+    assign(parser, projective=True)
+    assert warnings() == []
+    assign(parser, projective=False)
+    before = parser.fit_temperature(gold_examples(dev, nlp))
+    assert warnings() == []
+    assign(parser, projective=True, temperature=1.0)
+    assert warnings() == []
+    assign(parser, temperature=None)
+    [warning] = warnings()
+    assert "projective = False" in warning
+    assert "`nlp.get_pipe('root_mst').fit_temperature(examples)`" in warning
+    assert warnings() == []
+    parser._warn_of_temperature.has_warned = False
+    assert parser.fit_temperature(gold_examples(dev, nlp)) != before
+    assert warnings() == []
+    # It is saved with the temperature.
+    assign(parser, projective=False)
+    assert warnings() != []
+    other = make().get_pipe("root_mst").from_bytes(parser.to_bytes())
+    assert other.cfg["fitted_projective"]
 
 
 @pytest.mark.parametrize("decode", ["tree", "labelled_tree"])
