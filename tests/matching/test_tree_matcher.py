@@ -187,9 +187,11 @@ def relation(left, operator, right, **attributes):
 def test_samples(nlp):
     """Counts among the parser's own samples of labelled trees, for which nothing is kept."""
     k, counts = 20_000, []
-    spacy_rootmind.configure(nlp, alternatives=sample(k, labelled=True))
+    guidelines = nlp.get_pipe("root_mst").settings.guidelines
+    # With guidelines, samples are of the trees that keep them.
+    spacy_rootmind.configure(nlp, alternatives=sample(k, labelled=True), guidelines=None)
     doc = nlp(TEXT[: TEXT.index(" He told")])
-    spacy_rootmind.configure(nlp, alternatives=None)
+    spacy_rootmind.configure(nlp, alternatives=None, guidelines=guidelines)
     matcher = TreeMatcher(nlp.vocab)
     noun = {"RIGHT_ID": "noun", "RIGHT_ATTRS": {"POS": "NOUN"}}
     head, case = relation("noun", "<", "head"), relation("noun", ">", "case", DEP="case")
