@@ -40,6 +40,7 @@ site_sections = {
         "messages",
         "bulk",
         "alternatives",
+        "extraction",
         "guidelines",
         "label-schemes",
         "arrays",
