@@ -25,11 +25,11 @@ from lib.options import make_parser
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 COLUMNS = {
-    "load": "load, s",
-    "first": "to the first parse, s",
-    "speed": "words per second",
-    "one": "one sentence, ms",
-    "memory": "memory, MB",
+    "load": ("load, s", "{:.2f}"),
+    "first": ("to the first parse, s", "{:.2f}"),
+    "speed": ("words per second", "{:,.0f}"),
+    "one": ("one sentence, ms", "{:.2f}"),
+    "memory": ("memory, MB", "{:.0f}"),
 }
 # Sentences that are parsed one by one, after some that are not timed.
 SINGLE, WARM = 300, 20
@@ -113,10 +113,13 @@ def main() -> None:
             )
             own.append(json.loads(result.stdout))
     rows = [
-        [name, *(f"{median(each[key] for each in own):,.4g}" for key in COLUMNS)]
+        [
+            name,
+            *(form.format(median(each[key] for each in own)) for key, (_, form) in COLUMNS.items()),
+        ]
         for name, own in found.items()
     ]
-    print(table(["pipeline", *COLUMNS.values()], rows))
+    print(table(["pipeline", *(name for name, _ in COLUMNS.values())], rows))
 
 
 if __name__ == "__main__":
