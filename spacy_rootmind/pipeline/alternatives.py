@@ -1,6 +1,6 @@
 """Makers of alternative parses, registered for configs.
 
-Makers know no guidelines: `pipeline.details` makes more trees and keeps those that do.
+Makers know no guidelines: `pipeline.find_alternatives` makes more trees, and keeps the valid ones.
 """
 
 import zlib

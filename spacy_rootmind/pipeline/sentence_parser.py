@@ -124,6 +124,10 @@ class ScoredBatch:
                 found[number] = own[: n + 1, : n + 1]
         return found
 
+    def log_weights_of(self, sentence: int) -> NDArray[np.float64]:
+        """Return the log-weights of a sentence's arcs, of shape (m, m)."""
+        return self.squares[sentence].astype(np.float64) / self.context.temperature
+
     def label_log_probs(self, deps: Rows, heads: Rows) -> NDArray[np.float64]:
         """Find the log probabilities of all labels of arcs, given by flat rows."""
         log_probs = find_label_log_probs(

@@ -67,11 +67,14 @@ def as_score_batch(scores: ScoreArray) -> ScoreArray:
     """Check dtype and shape, and view a single sentence as a batch of one."""
     if type(scores) is not np.ndarray:
         if not isinstance(scores, np.ndarray) or isinstance(scores, np.ma.MaskedArray):
-            hint = "; for torch tensors, call the functions of spacy_rootmind.torch, where "
-            hint += "TreeDistribution(scores).mode decodes"
+            is_tensor = hasattr(scores, "requires_grad")
+            hint = (
+                "; for torch tensors, call the functions of spacy_rootmind.torch, where "
+                "TreeDistribution(scores).mode decodes"
+            )
             raise TypeError(
                 f"expected scores as a numpy array, received {type(scores).__name__}"
-                + hint * hasattr(scores, "requires_grad")
+                f"{hint if is_tensor else ''}"
             )
         # Subclasses may keep to shapes of their own, as np.matrix does.
         scores = np.asarray(scores)
@@ -131,7 +134,7 @@ def as_head_batch(
     batch = array if array.ndim == 2 else array[None]
     longest = batch.shape[1] - 1
     words = as_lengths(lengths, len(batch), longest, single=array.ndim == 1)
-    # Whatever is out of range stays out of range, also when it would wrap in a narrower type.
+    # A number out of range stays out of range, also when it would wrap in a narrower type.
     return np.clip(batch, -2, longest + 1).astype(np.int64), words
 
 

@@ -18,7 +18,7 @@ from spacy_rootmind.formats.records import InputRecord
 from spacy_rootmind.guidelines.constraints import Constraints
 from spacy_rootmind.guidelines.rules import is_tag_rule
 from spacy_rootmind.guidelines.ud import UDGuidelines, ud_guidelines
-from spacy_rootmind.pipeline import details
+from spacy_rootmind.pipeline import find_alternatives
 from spacy_rootmind.pipeline.alternatives import kbest, sample, sample_without_replacement
 
 WORDS, TAGS = ["him", "saw", ","], ["PRON", "VERB", "PUNCT"]
@@ -102,7 +102,7 @@ def accepted(parse, nlp):
 @pytest.mark.parametrize("most", [16, 1])
 def test_k_best_are_those_that_the_validator_accepts(labelled, most, parse, accepted, monkeypatch):
     """Listed or searched for; log probabilities are those among all trees."""
-    monkeypatch.setattr(details, "BEST_MADE", most)
+    monkeypatch.setattr(find_alternatives, "BEST_MADE", most)
     expected = accepted(labelled)
     assert len(expected) > 2
     for k in (1, 2, 5, ALL):
@@ -236,10 +236,10 @@ def test_fewer_and_a_warning_where_hardly_any_tree_is_valid(
     make, shipped, change, caplog, monkeypatch
 ):
     """None at all can be written as well."""
-    monkeypatch.setattr(details, "MADE_EACH", 0)
-    monkeypatch.setattr(details, "MADE_BESIDES", 0)
+    monkeypatch.setattr(find_alternatives, "MADE_EACH", 0)
+    monkeypatch.setattr(find_alternatives, "MADE_BESIDES", 0)
     monkeypatch.setattr(
-        details,
+        find_alternatives,
         "_mark_valid",
         lambda parsed, sentences, made: [np.zeros(len(own.heads), dtype=bool) for own in made],
     )

@@ -1,0 +1,225 @@
+"""Alternatives of the sentences of a batch, which keep the guidelines if there are any.
+
+The makers of `pipeline.alternatives` list or draw trees; here their trees get labels, and the valid
+ones are chosen.
+"""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spacy_rootmind.annotation.details import BROKEN, Alternatives
+from spacy_rootmind.network.label_scorer import find_best_labels
+from spacy_rootmind.pipeline.alternatives import (
+    LabelledMaker,
+    Trees,
+    best_labelled,
+    log_probs_among,
+    own_maker,
+)
+from spacy_rootmind.pipeline.sentence_parser import ParsedBatch, ScoredBatch
+from spacy_rootmind.trees.checks import is_tree
+from spacy_rootmind.trees.constrained import MAX_DECODES, Rules, decode_kbest_valid, mark_valid
+from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL, BoolArray
+from spacy_rootmind.trees.labelled import LabelledTrees
+
+# Alternatives that are made at most for each valid one, of the k best labelled trees, before these
+# are searched for with some decodes each; of others, for each and besides.
+BEST_MADE, DECODES_EACH = 16, 20
+MADE_EACH, MADE_BESIDES = 10, 500
+
+
+def find_alternatives(batch: ScoredBatch, parsed: ParsedBatch) -> list[Alternatives]:
+    """Find the alternatives of each sentence that the settings ask for."""
+    if parsed.rules is None:
+        return _make_alternatives(batch, range(len(batch.sentences)), {})
+    return _find_valid_alternatives(batch, parsed)
+
+
+def _make_alternatives(
+    batch: ScoredBatch,
+    sentences: Sequence[int],
+    changed: Mapping[int, dict[str, int]],
+    masks: Mapping[int, BoolArray] | None = None,
+) -> list[Alternatives]:
+    """Call the maker for some sentences, with changed settings for each.
+
+    With guidelines, `masks` has the labelled arcs to choose the best from.
+    """
+    settings, names = batch.context.settings, batch.context.labels
+    make: Any = settings.alternatives
+    maker = own_maker(make)
+    is_labelled = isinstance(maker, LabelledMaker)
+    # Makers of the user's own need not accept `projective` unless it matters.
+    kind = {"projective": True} if settings.projective else {}
+    found: list[Any] = []
+    for i in sentences:
+        given: list[Any] = [batch.log_weights_of(i), batch.sentences[i].texts()]
+        if is_labelled:
+            given.append(_label_scorer(batch, i, None if masks is None else masks.get(i)))
+        found.append(make(*given, **kind, **changed.get(i, {})))
+        if masks is not None and maker is None:
+            # Rules are about trees, and a maker of the user's own may have made anything.
+            is_formed = np.atleast_1d(is_tree(found[-1][0]))
+            found[-1] = tuple(column[is_formed] for column in found[-1])
+    if not is_labelled:
+        return _label_alternatives(batch, sentences, found, masks)
+    return [_as_alternatives(trees, names) for trees in found]
+
+
+def _as_alternatives(trees: LabelledTrees, names: tuple[str, ...]) -> Alternatives:
+    return Alternatives(trees.heads[:, 1:], trees.labels[:, 1:], trees.scores, names)
+
+
+def _find_valid_alternatives(batch: ScoredBatch, parsed: ParsedBatch) -> list[Alternatives]:
+    """Make alternatives, twice as many each time, until k of them keep the guidelines.
+
+    A maker of the user's own is called once. All are kept of a sentence whose parse does not keep
+    the guidelines.
+    """
+    maker, left = own_maker(batch.context.settings.alternatives), list(range(len(batch.sentences)))
+    settings = {"k": sys.maxsize} if maker is None else maker.keywords
+    is_best, k = maker is not None and maker.func is best_labelled, settings["k"]
+    most = BEST_MADE * k if is_best else MADE_EACH * k + MADE_BESIDES
+    # The trees made first stay the same.
+    seeds = np.random.default_rng().integers(2**63, size=len(left)).tolist()
+    is_unseeded = settings.get("seed", 0) is None
+    masks = {} if isinstance(maker, LabelledMaker) and not is_best else _masks(parsed)
+    found: dict[int, Alternatives] = {}
+    count = k + k // 2 + 1
+    while left:
+        changed = {i: {"k": count} for i in left if maker}
+        for i in changed if is_unseeded else ():
+            changed[i]["seed"] = seeds[i]
+        made = _make_alternatives(batch, left, changed, masks)
+        if not isinstance(maker, LabelledMaker):
+            _label_as_parses(batch, parsed, left, made)
+        again = []
+        for i, own, valid in zip(left, made, _mark_valid(parsed, left, made), strict=True):
+            found[i] = own.chosen(np.flatnonzero(valid)[:k])
+            if len(found[i].heads) < k and len(own.heads) == count:
+                again.append(i)
+        left, is_last, count = again, count >= most, 2 * count
+        if is_last:
+            break
+    for i in left:
+        if not (is_best and _search_best(batch, parsed, i, k, found)):
+            batch.context.on_missing(batch.sentences[i].name(), len(found[i].heads), k)
+    return [found[i] for i in range(len(batch.sentences))]
+
+
+def _masks(parsed: ParsedBatch) -> dict[int, BoolArray]:
+    """Find the labelled arcs that valid trees of sentences may have: `Rules.mask`."""
+    rules, status = cast(Rules, parsed.rules), parsed.status or ()
+    return {i: rules.mask(i) for i, own in enumerate(status) if own != BROKEN}
+
+
+def _search_best(
+    batch: ScoredBatch, parsed: ParsedBatch, i: int, k: int, found: dict[int, Alternatives]
+) -> bool:
+    """Search for the k best labelled trees of a sentence; returns whether there are no others."""
+    projective = batch.context.settings.projective
+    weights = batch.log_weights_of(i)
+    trees, is_complete = decode_kbest_valid(
+        weights,
+        k,
+        _label_scorer(batch, i),
+        cast(Rules, parsed.rules),
+        i,
+        projective=projective,
+        max_decodes=MAX_DECODES + DECODES_EACH * k,
+    )
+    if len(trees.heads) >= len(found[i].heads):
+        scores = log_probs_among(trees.scores, weights, projective=projective)
+        found[i] = _as_alternatives(trees._replace(scores=scores), batch.context.labels)
+    return is_complete
+
+
+def _label_as_parses(
+    batch: ScoredBatch, parsed: ParsedBatch, sentences: Sequence[int], made: Sequence[Alternatives]
+) -> None:
+    """Give alternatives with the heads of the parse its labels, which may not be the best ones."""
+    roots = batch.scores.layout.roots
+    for i, own in zip(sentences, made, strict=True):
+        words = slice(roots[i] + 1, roots[i] + 1 + own.heads.shape[1])
+        own.labels[(own.heads == parsed.heads[words]).all(axis=1)] = parsed.labels[words]
+
+
+def _mark_valid(
+    parsed: ParsedBatch, sentences: Sequence[int], made: Sequence[Alternatives]
+) -> list[NDArray[np.bool_]]:
+    """Mark the alternatives of sentences that are valid."""
+    rules, status = cast(Rules, parsed.rules), np.array(parsed.status)
+    counts = [len(own.heads) for own in made]
+    numbers = np.repeat(np.array(sentences), counts)
+    heads = [tree for own in made for tree in _with_root(own.heads)]
+    labels = [tree for own in made for tree in _with_root(own.labels)]
+    valid = mark_valid(rules, numbers.tolist(), heads, labels) | (status[numbers] == BROKEN)
+    return np.split(valid, np.cumsum(counts)[:-1])
+
+
+def _with_root(columns: NDArray[np.int32]) -> NDArray[np.int32]:
+    return np.insert(columns, 0, MISSING, axis=1)
+
+
+def _label_scorer(
+    batch: ScoredBatch, sentence: int, mask: BoolArray | None = None
+) -> Callable[..., Any]:
+    """Make the function that finds log probabilities of labels in a sentence; -inf by a mask."""
+    root = int(batch.scores.layout.roots[sentence])
+
+    def find_log_probs(deps: NDArray[np.int64], heads: NDArray[np.int64]) -> NDArray[np.float64]:
+        log_probs = batch.label_log_probs(root + deps, root + heads)
+        return log_probs if mask is None else np.where(mask[deps, heads, 1:], log_probs, -np.inf)
+
+    return find_log_probs
+
+
+def _label_alternatives(
+    batch: ScoredBatch,
+    sentences: Sequence[int],
+    alternatives: Sequence[Trees],
+    masks: Mapping[int, BoolArray] | None,
+) -> list[Alternatives]:
+    """Label the alternatives of sentences; an arc that several trees have is scored once."""
+    n_rows, roots = batch.scores.layout.n_rows, batch.scores.layout.roots[list(sentences)]
+    arcs = []
+    for root, (trees, _) in zip(roots.tolist(), alternatives, strict=True):
+        heads = trees[:, 1:].astype(np.int64)
+        deps = np.arange(1, trees.shape[1]) + root
+        arcs.append(np.where(heads == ROOT, MISSING, deps * n_rows + heads + root))
+    flat = np.concatenate([own.ravel() for own in arcs])
+    unique, numbers = np.unique(flat, return_inverse=True)
+    labels = np.full(len(unique), ROOT_LABEL, dtype=np.int32)
+    between_words = unique != MISSING
+    deps, heads = np.divmod(unique[between_words], n_rows)
+    if masks:
+        labels[between_words] = _best_allowed(batch, deps, heads, masks)
+    else:
+        labels[between_words], _ = find_best_labels(batch.labeller, batch.scores, deps, heads)
+    parts = np.split(labels[numbers], np.cumsum([own.size for own in arcs])[:-1])
+    return [
+        Alternatives(trees[:, 1:], part.reshape(own.shape), log_probs, batch.context.labels)
+        for (trees, log_probs), own, part in zip(alternatives, arcs, parts, strict=True)
+    ]
+
+
+def _best_allowed(
+    batch: ScoredBatch,
+    deps: NDArray[np.int64],
+    heads: NDArray[np.int64],
+    masks: Mapping[int, BoolArray],
+) -> NDArray[np.int64]:
+    """Find the best labels of arcs, given by flat rows, that the masks of sentences allow."""
+    layout, log_probs = batch.scores.layout, batch.label_log_probs(deps, heads)
+    sentences = layout.sentence_of_row[deps]
+    for i in np.unique(sentences).tolist():
+        own, root = sentences == i, layout.roots[i]
+        if i in masks:
+            allowed = masks[i][deps[own] - root, heads[own] - root, 1:]
+            log_probs[own] = np.where(allowed, log_probs[own], -np.inf)
+    best: NDArray[np.int64] = log_probs.argmax(axis=1) + 1
+    return best
