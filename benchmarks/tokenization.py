@@ -3,8 +3,8 @@
 Usage: python benchmarks/tokenization.py --ud DIR [TREEBANK ...]
 
 Without names, all treebanks in the folder are measured. The tokenizer is fitted to the training
-set, and F1 of words is that of the official scorer. Next to it are the shares of all words that are
-in multiword tokens, and of those there that the fitted tokenizer does not find.
+set, and the official scorer gives the F1 of words. Two more columns have the share of words in
+multiword tokens, and the share that the fitted tokenizer does not find there.
 """
 
 import argparse

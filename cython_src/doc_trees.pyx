@@ -72,7 +72,7 @@ def join_trees(
         The tokens that are words.
     heads, labels : int32 array of shape (n_words + n_sentences,)
         A row for the ROOT of each sentence and then one for each word: the place of its head in
-        the sentence, 0 for ROOT, and the number of its label, 0 for that of the root.
+        the sentence, 0 for ROOT, and the number of its label, 0 for the root's.
     """
     cdef Py_ssize_t s, token, first, word = 0, row = 0
     cdef Py_ssize_t n = starts[starts.shape[0] - 1]

@@ -164,7 +164,7 @@ cdef class LabelledSearch:
             if not decode_again:
                 break
             n_rivals = 2 * n_rivals + 1
-        # ROOT has no label, and the root that of ROOT_LABEL: the same numbers as their heads.
+        # ROOT has no label and the root has ROOT_LABEL: the same numbers as their heads.
         of_heads = self.all_labels[self.all_places + np.maximum(self.heads, 0)]
         self.labels = np.where(self.heads > 0, of_heads, self.heads)
         return -1
@@ -258,7 +258,7 @@ cdef class SearchSpace:
         and for other labels on these.
     """
     cdef Py_ssize_t m
-    cdef Py_ssize_t n_labels        # with that of the root
+    cdef Py_ssize_t n_labels        # including the root's
     cdef const double[:, ::1] arcs
     cdef double[:, ::1] weights
     cdef int32_t[:, ::1] labels

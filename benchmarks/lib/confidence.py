@@ -118,7 +118,7 @@ def _same_words(example: Example) -> dict[int, int]:
 
 
 def _judge(token: Token, doc: Doc, truth: dict[int, int], words: dict[int, int]) -> int:
-    """Compare a head with that of the treebank, in a Doc with its words."""
+    """Compare a token's head with the treebank's, in a Doc with its words."""
     if token.i not in truth or token.head.i not in truth:
         return WORDS
     own = doc[truth[token.i]]

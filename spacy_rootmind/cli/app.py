@@ -103,8 +103,8 @@ def review_command(
     it has in the most probable other trees. The input is as for `parse`. In CoNLL-U, correct heads
     and labels, and give the file to `parse --keep-heads`.
 
-    With --given, the heads and labels of a treebank are reviewed: the least probable ones are often
-    errors of annotation.
+    With --given-heads, the heads and labels of a treebank are reviewed: the least probable ones are
+    often errors of annotation.
     """
     from spacy_rootmind.cli.parse import parse
 

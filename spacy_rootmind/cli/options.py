@@ -132,7 +132,7 @@ class ReviewOptions(ParseOptions):
     ] = None
     n_words: Annotated[int, Option("--words", "-n", metavar="NUMBER", min=1)] = 50
     """Words to show."""
-    of_given: Annotated[bool, Option("--given")] = False
+    given_heads: Annotated[bool, Option("--given-heads")] = False
     """Review the heads and labels of CoNLL-U instead of the parser's."""
 
 
@@ -292,6 +292,7 @@ def check_formats(given: Set[str], formats: Set[str], command: str) -> None:
         "max_word_length": {TEXT, "jsonl", PARQUET},
         "replace_tags": {"conllu"},
         "keep_heads": {"conllu"},
+        "given_heads": {"conllu"},
         "sentences": {TEXT},
         **{name: {PARQUET} for name in ("text_column", "tokens_column", "id_column")},
     }.items():

@@ -82,7 +82,9 @@ def with_defaults(options: ParseOptions, to_format: str) -> ParseOptions:
     """Fill in defaults: drawn trees have probabilities, and texts need no report."""
     settings = options.settings
     if isinstance(options, ReviewOptions):
-        settings = replace(settings, confidence=True, arcs=settings.arcs or REVIEWED_ARCS)
+        # Also with a higher --arcs: the probabilities of given arcs are read from these.
+        least = REVIEWED_ARCS if settings.arcs is None else min(settings.arcs, REVIEWED_ARCS)
+        settings = replace(settings, confidence=True, arcs=least)
         if settings.alternatives is None:
             settings = replace(settings, alternatives="kbest", k=REVIEWED_PARSES, labelled=True)
     if to_format == "tree":

@@ -119,7 +119,7 @@ class ReviewOutput(Output):
         self._format = FORMATS[form]
         self._draws = form == "html"
         self._n_words = options.n_words
-        self._of_given = options.of_given
+        self._of_given = options.given_heads
         self._n_seen = 0
         # A heap with the most probable word first, the last of those that are equally probable.
         self._words: list[tuple[float, int, ReviewedSentence, int]] = []

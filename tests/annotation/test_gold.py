@@ -221,7 +221,7 @@ def make_example(vocab):
 
 
 def test_gold_of_a_reference_is_found_once(vocab, aligned):
-    """Whatever copy of the predicted Doc it comes with, as `nlp.update` makes them."""
+    """It comes with other copies of the predicted Doc, as `nlp.update` makes them."""
     example = make_example(vocab)
     first = GoldBatch.from_examples([example, example], "ROOT")
     for _ in range(3):

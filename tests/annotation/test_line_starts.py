@@ -83,7 +83,7 @@ CASES = [(line, line in ITEMS) for line in (ITEMS + NO_ITEMS).splitlines() if li
 
 
 def start_after(text, offset):
-    """Where the last sentence starts, if the network is sure of the word at an offset alone."""
+    """The start of the last sentence, if the network is sure of the word at an offset alone."""
     doc = spacy.blank("xx")(text)
     late = doc.char_span(offset, offset + 1, alignment_mode="expand")[0]
     log_odds = np.where(np.arange(len(doc)) == late.i, 1.0, -6.0).astype("f4")

@@ -7,6 +7,7 @@ import spacy
 from commandline import parse_options
 
 from spacy_rootmind import configure
+from spacy_rootmind.cli.errors import CommandError
 from spacy_rootmind.cli.options import ReviewOptions
 from spacy_rootmind.cli.parse import parse
 from spacy_rootmind.formats.conllu import read_sentences
@@ -75,7 +76,7 @@ def test_given_arcs_are_ranked_and_kept(pipeline, probable, dev_conllu, tmp_path
             probs = [a.prob for a in token._.arcs if (a.head.i, a.dep) == (head, label)]
             expected.append(sum(probs))
     output = tmp_path / "out.conllu"
-    review(pipeline, [dev_conllu], output, n_words=20, of_given=True)
+    review(pipeline, [dev_conllu], output, n_words=20, given_heads=True)
     found = []
     for sentence in read(output):
         original = given[sentence.comment("sent_id")].words
@@ -121,3 +122,27 @@ def test_nothing_to_review(pipeline, tmp_path):
     path.write_text("", "utf8")
     assert review(pipeline, [path], tmp_path / "out", to_format="table") == ""
     assert review(pipeline, [path], tmp_path / "out.conllu") == ""
+
+
+def test_given_heads_need_conllu(pipeline, tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("A child slept.", "utf8")
+    options = ReviewOptions(
+        ParserSettings(str(pipeline)),
+        [str(path)],
+        given_heads=True,
+        given=frozenset({"given_heads"}),
+    )
+    with pytest.raises(CommandError, match="--given-heads with files of text"):
+        parse(options)
+
+
+def test_a_higher_threshold_of_arcs_hides_no_given_arc(pipeline, dev_conllu, tmp_path):
+    tables = []
+    for name, arcs in (("low", None), ("high", 0.9)):
+        settings = ParserSettings(str(pipeline), arcs=arcs)
+        output = tmp_path / f"{name}.conllu"
+        options = ReviewOptions(settings, [str(dev_conllu)], [], str(output), given_heads=True)
+        assert parse(options) == 0
+        tables.append(output.read_bytes())
+    assert tables[0] == tables[1]

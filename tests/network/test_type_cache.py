@@ -88,7 +88,7 @@ def test_vectors_are_those_without_cache(nlp, size, attrs, static):
 
 @pytest.mark.parametrize("width", [1, 2, 3, 5])
 def test_types_have_keys_of_their_own(width):
-    """Whatever attributes are equal, or 0, or sums of others."""
+    """Also if attributes are equal, or 0, or sums of others."""
     rng = np.random.default_rng(width)
     few = np.append(rng.integers(2**63, size=12), [0, 1, 2]).astype(np.uint64)
     values = np.unique(rng.choice(few, size=(5000, width)), axis=0)

@@ -164,7 +164,7 @@ def plant(rng: np.random.Generator, n: int, dtype: type, options: dict):
         return planted_optimum(rng, n, dtype, options["single_root"])
     planted = reference.random_projective_heads(rng, n, options["single_root"])
     scores = rng.standard_normal((n + 1, n + 1)).astype(dtype)
-    # Whatever the other arcs gain does not make up for one of these.
+    # The other arcs together gain less than one of these.
     scores[np.arange(1, n + 1), planted[1:]] += 12.0 * n
     return scores, planted
 

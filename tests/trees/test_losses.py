@@ -379,7 +379,7 @@ def test_margins_that_overflow_are_an_error_of_arithmetic():
 
 
 def test_head_selection_has_no_least_probability():
-    """Whatever the gold head's share, its log is right."""
+    """The log is right for any share of the gold head."""
     scores = np.zeros((3, 3), dtype=np.float32)
     scores[1, 0] = 2000
     loss, gradient = head_selection(scores, np.array([-1, 2, -1]))
