@@ -121,6 +121,23 @@ def test_package_has_the_parser_and_its_licence(ran):
     assert tokenizers[0] == tokenizers[1]
 
 
+def test_package_is_small_and_has_its_scores(ran):
+    folder, _ = ran
+    package = folder / "packages" / "en_made-1.2.3"
+    run = folder / "training" / "UD_Made-Up" / "orthographic-cpu"
+    for name in ("tok2vec", "root_mst"):
+        folders = run / "model-best", package / "en_made" / "en_made-1.2.3"
+        single, half = ((each / name / "model").stat().st_size for each in folders)
+        assert 0.5 < half / single < 0.7, name
+    performance = srsly.read_json(package / "meta.json")["performance"]
+    metrics = folder / "metrics" / "UD_Made-Up" / "orthographic-cpu"
+    official = [srsly.read_json(metrics / f"seed-{seed}.json")["official"] for seed in (0, 1)]
+    # Rounding weights may change single words of the test set.
+    assert any(performance == pytest.approx(scores, abs=0.02) for scores in official)
+    readme = (package / "README.md").read_text(encoding="utf8")
+    assert f"| `LAS` | {100 * performance['LAS']:.2f} |" in readme
+
+
 def test_commands_are_not_run_twice(ran, made):
     folder, _ = ran
     treebank, _ = made

@@ -22,18 +22,16 @@ from spacy.language import Language
 from spacy.pipeline import EditTreeLemmatizer
 from spacy.tokens import DocBin
 from spacy.training import Corpus
-from spacy.util import load_config, walk_dict
 from wasabi import msg
 
 from spacy_rootmind import configure
-from spacy_rootmind.network.half_precision import HalfPrecision, build_half_precision
-from spacy_rootmind.pipeline.root_mst import RootMST
-from spacy_rootmind.pipeline.serialization import save_folder
 from spacy_rootmind.pipeline.vectors import HalfPrecisionVectors
 
 PROJECT = Path(__file__).parent.parent
 sys.path.insert(0, str(PROJECT.parent / "ud" / "scripts"))
+import package  # noqa: E402
 from official import official_scores  # noqa: E402
+from package import PackageError  # noqa: E402
 
 NAME = "en_rootmind_web_sm"
 TREEBANK = "UD_English-EWT"
@@ -54,7 +52,6 @@ FIGURES = {
     "root_violations": "sentences without exactly one root",
     "sents_f": "sentences found, F",
 }
-HALF = "spacy_rootmind.HalfPrecision.v1"
 ENCODERS = [
     {
         "name": name,
@@ -72,10 +69,6 @@ SHOWN = re.compile(
 )
 
 
-class PackageError(ValueError):
-    """The pipeline cannot be packaged; the message says why and what to do."""
-
-
 # --- the pipeline ------------------------------------------------------------------------------
 
 
@@ -88,16 +81,7 @@ def store(trained: Path, folder: Path, corpus: Path) -> Language:
             "expected word vectors in half precision, found others: train with [nlp.vectors] as in "
             "student.cfg"
         )
-    if nlp.has_pipe("tok2vec"):
-        tok2vec = nlp.get_pipe("tok2vec")
-        if not isinstance(tok2vec.model, HalfPrecision):
-            tok2vec.model = build_half_precision(tok2vec.model)
-    nlp.to_disk(folder)
-    for name, pipe in nlp.pipeline:
-        if isinstance(pipe, RootMST):
-            save_folder(pipe, folder / name, ["vocab"], half_precision=True)
-    clean_config(folder / "config.cfg")
-    whole = spacy.load(folder)
+    whole = package.store(nlp, folder)
     srsly.write_json(folder / "vocab" / "strings.json", needed_strings(whole), indent=0)
     stored = spacy.load(folder)
     texts = [doc.text for doc in DocBin().from_disk(corpus / "test.spacy").get_docs(nlp.vocab)]
@@ -115,25 +99,6 @@ def store(trained: Path, folder: Path, corpus: Path) -> Language:
             f"rows in the tables of its token vectors, or without a component"
         )
     return stored
-
-
-def clean_config(path: Path) -> None:
-    """Remove paths and callbacks of the training; say how token vectors are stored."""
-    config = load_config(path, interpolate=False)
-    config["paths"] = dict.fromkeys(config["paths"])
-    # Only the training needs it; users of the package do not have its code.
-    config["initialize"]["after_init"] = None
-    config = config.interpolate()
-    for place, value in walk_dict(config):
-        if isinstance(value, str) and Path(value).is_absolute():
-            raise PackageError(
-                f"expected a config without paths of this machine, found {'.'.join(place)} = "
-                f"{value!r}: train with a config that has it in [paths]"
-            )
-    tok2vec = config["components"].get("tok2vec")
-    if tok2vec is not None and tok2vec["model"]["@architectures"] != HALF:
-        tok2vec["model"] = {"@architectures": HALF, "model": tok2vec["model"]}
-    config.to_disk(path)
 
 
 def needed_strings(nlp: Language) -> list[str]:
