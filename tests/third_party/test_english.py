@@ -132,7 +132,7 @@ def test_components_of_one_pipeline_share_what_they_listen_to(web_pipeline, expe
 
 
 def test_page_puts_their_ner_into_the_shipped_pipeline(web_pipeline, expected):
-    nlp = run(PYTHON[1], web_pipeline)
+    nlp = run(PYTHON[-1], web_pipeline)
     assert parses(nlp) == expected
     assert [(ent.text, ent.label_) for ent in nlp(TEXTS[1]).ents] == [
         (ent.text, ent.label_) for ent in theirs.load()(TEXTS[1]).ents
