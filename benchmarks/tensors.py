@@ -1,4 +1,4 @@
-"""Time functions of torch tensors, next to those of torch-struct and SuPar.
+"""Time functions of torch tensors, next to torch-struct and SuPar.
 
 Usage: python benchmarks/tensors.py [--smoke] [--out DIR]
 
@@ -149,7 +149,7 @@ def missing_packages(packages: dict[str, Any]) -> list[str]:
 
 
 def report(rows: list[Row]) -> str:
-    """Lay out the times, and those of other packages as multiples of ours."""
+    """Lay out the times, in other packages also as multiples of ours."""
     times = {(row.query, row.package, row.case): row.microseconds for row in rows}
     cases = list(dict.fromkeys(row.case for row in rows))
     lines = []
