@@ -310,9 +310,9 @@ def aarch64(session):
     command = f'{variables} exec {emulator} -0 "$0" {system}/usr/bin/python{version} "$@"'
     python.write_text(f"#!/bin/sh\n{command}\n")
     python.chmod(0o755)
-    # There is no compiler, limits on threads and memory are the emulator's, and it is too slow to
-    # be interrupted within a second.
-    cannot = "cimport or no_thread_can or memory_limits or interrupt"
+    # Limits on threads and memory are the emulator's, and it is too slow to be interrupted within a
+    # second.
+    cannot = "no_thread_can or memory_limits or interrupt"
     arrays = ("-n", "0", "--every", "10", "tests/kernel", "tests/trees", "-k", f"not ({cannot})")
     session.run(str(python), "-m", "pytest", "-q", *arrays, *session.posargs, external=True)
     [pipeline] = Path("pipelines/en_rootmind_web_sm/en_rootmind_web_sm").glob("*-*")
