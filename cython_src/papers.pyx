@@ -33,7 +33,7 @@ from spacy_rootmind.kernel.decode cimport (
     workspace_init,
 )
 from spacy_rootmind.kernel.interrupt cimport poll_row
-from spacy_rootmind.kernel.random cimport RandomSource, draw_index
+from spacy_rootmind.kernel.random cimport Stream, draw_index
 from spacy_rootmind.kernel.room cimport Layout, add_array, allocate
 from spacy_rootmind.kernel.status cimport Status
 
@@ -607,7 +607,7 @@ cdef void fix_arc(
 
 cdef int draw_by_inverse(
         const double* weights, Py_ssize_t stride, Py_ssize_t n, bint single_root,
-        const double* inverse, const RandomSource* random, int32_t* heads, double* work
+        const double* inverse, Stream* random, int32_t* heads, double* work
 ) noexcept nogil:
     """Draw heads[0..n] from the weights and that inverse, the first word's head first.
 

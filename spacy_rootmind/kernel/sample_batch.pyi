@@ -5,7 +5,7 @@ from spacy_rootmind.kernel.arrays import Doubles, Heads, Sizes
 from spacy_rootmind.kernel.batch import ScoreBuffer, Worker
 
 NO_STEPS: int
-METHODS: dict[str, int]
+METHODS: tuple[str, ...]
 
 class Sampler(Worker):
     def __new__(cls, method: str, max_words: int, single_root: bool, max_steps: int) -> Sampler: ...
