@@ -22,6 +22,8 @@ from libc.math cimport INFINITY
 from libc.stddef cimport size_t
 from libc.stdlib cimport free, malloc
 
+import numpy as np
+
 from spacy_rootmind.kernel.interrupt cimport (
     ROWS_PER_POLL,
     await_signals,
@@ -46,96 +48,71 @@ MOST_THREADS = MAX_THREADS
 # --- scores ------------------------------------------------------------------------------------
 
 cdef class ScoreBuffer:
-    """The memory of an array of scores, its mask and the sentences' lengths.
+    """The memory of an array of scores and of the sentences' lengths.
 
-    `scores` is float32 or float64 in three dimensions, `allowed` None or bytes of the same shape,
-    `lengths` one Py_ssize_t per sentence. Typed views of arrays of either type would cost more than
-    decoding a short sentence.
+    `scores` is float32 or float64 in three dimensions, and is copied if its rows are not
+    contiguous; `lengths` has one Py_ssize_t per sentence. Typed views of arrays of either type
+    would cost more than decoding a short sentence.
     """
 
-    def __cinit__(self, object scores, object allowed, object lengths):
-        self.score_view.buf = self.allowed_view.buf = self.length_view.buf = NULL
+    def __cinit__(self, object scores, object lengths):
+        self.score_view.buf = self.length_view.buf = NULL
         PyObject_GetBuffer(scores, &self.score_view, PyBUF_STRIDED_RO)
-        if allowed is not None:
-            PyObject_GetBuffer(allowed, &self.allowed_view, PyBUF_STRIDED_RO)
+        if self.score_view.ndim != 3:
+            raise ValueError("expected scores in three dimensions")
+        if self.score_view.strides[2] != self.score_view.itemsize or (
+                self.score_view.strides[1] % self.score_view.itemsize != 0):
+            PyBuffer_Release(&self.score_view)
+            PyObject_GetBuffer(
+                np.array(scores, order="C"), &self.score_view, PyBUF_STRIDED_RO)
         PyObject_GetBuffer(lengths, &self.length_view, PyBUF_C_CONTIGUOUS)
-        if self.score_view.ndim != 3 or (allowed is not None and self.allowed_view.ndim != 3):
-            raise ValueError("expected scores and mask in three dimensions")
         if self.length_view.ndim != 1 or self.length_view.itemsize != sizeof(Py_ssize_t):
             raise ValueError("expected lengths of dtype intp in one dimension")
+        self.c.scores = <const char*>self.score_view.buf
+        self.c.sentence_bytes = self.score_view.strides[0]
+        self.c.row_stride = self.score_view.strides[1] // self.score_view.itemsize
+        self.c.is_float32 = self.score_view.itemsize == sizeof(float)
         self.c.lengths = <const Py_ssize_t*>self.length_view.buf
         self.c.n_sentences = self.length_view.shape[0]
-        describe(&self.c, &self.score_view, &self.allowed_view)
 
     def __dealloc__(self):
         if self.score_view.buf is not NULL:
             PyBuffer_Release(&self.score_view)
-        if self.allowed_view.buf is not NULL:
-            PyBuffer_Release(&self.allowed_view)
         if self.length_view.buf is not NULL:
             PyBuffer_Release(&self.length_view)
 
 
-cdef void describe(Batch* batch, const Py_buffer* scores, const Py_buffer* allowed) noexcept:
-    """Describe the scores and the mask; `allowed.buf` is NULL without one."""
-    batch.scores = <const char*>scores.buf
-    batch.sentence_bytes = scores.strides[0]
-    batch.row_bytes = scores.strides[1]
-    batch.column_bytes = scores.strides[2]
-    batch.is_float32 = scores.itemsize == sizeof(float)
-    batch.allowed = <const char*>allowed.buf
-    if batch.allowed is not NULL:
-        batch.allowed_sentence_bytes = allowed.strides[0]
-        batch.allowed_row_bytes = allowed.strides[1]
-        batch.allowed_column_bytes = allowed.strides[2]
-    batch.is_plain = (
-        batch.allowed is NULL and batch.column_bytes == scores.itemsize
-        and batch.row_bytes % scores.itemsize == 0)
-
-
 cdef inline void gather_as(
-        const Batch* batch, Py_ssize_t sentence, const score_t* of_type, double* square,
+        const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n, double* square,
         Py_ssize_t first, Py_ssize_t last) noexcept nogil:
-    """`gather` for some rows and one type of scores, which is all that `of_type` stands for."""
-    cdef Py_ssize_t n = batch.lengths[sentence]
-    cdef const char* allowed = NULL
-    cdef const char* row
+    """`gather` for some rows and one type of scores."""
+    cdef const score_t* row
     cdef double* out
     cdef Py_ssize_t dep, head
     for dep in range(first, last + 1):
-        row = score_row(batch, sentence, dep)
+        row = scores + dep * row_stride
         out = square + dep * (n + 1)
-        if batch.is_plain:
-            for head in range(dep):
-                out[head] = (<const score_t*>row)[head]
-            for head in range(dep + 1, n + 1):
-                out[head] = (<const score_t*>row)[head]
-        else:
-            for head in range(n + 1):
-                if head != dep:
-                    out[head] = (<const score_t*>(row + head * batch.column_bytes))[0]
+        for head in range(dep):
+            out[head] = row[head]
+        for head in range(dep + 1, n + 1):
+            out[head] = row[head]
         out[dep] = -INFINITY
-        if batch.allowed is not NULL:
-            allowed = batch.allowed + (
-                sentence * batch.allowed_sentence_bytes + dep * batch.allowed_row_bytes)
-            for head in range(n + 1):
-                if not allowed[head * batch.allowed_column_bytes]:
-                    out[head] = -INFINITY
 
 
 cdef void gather(const Batch* batch, Py_ssize_t sentence, double* square) noexcept nogil:
-    """Copy one sentence of any type and layout to a contiguous square, (n + 1) x (n + 1).
+    """Copy one sentence to a contiguous square, (n + 1) x (n + 1), with -inf on the diagonal.
 
-    It has -inf on the diagonal and where an arc is not allowed. Row 0 is neither read nor written.
+    Row 0 is neither read nor written.
     """
-    cdef Py_ssize_t n = batch.lengths[sentence]
+    cdef const char* scores = scores_of(batch, sentence)
+    cdef Py_ssize_t n = batch.lengths[sentence], stride = batch.row_stride
     cdef Py_ssize_t first = 1, last
     while True:
         last = min(first + ROWS_PER_POLL, n)
         if batch.is_float32:
-            gather_as(batch, sentence, <const float*>NULL, square, first, last)
+            gather_as(<const float*>scores, stride, n, square, first, last)
         else:
-            gather_as(batch, sentence, <const double*>NULL, square, first, last)
+            gather_as(<const double*>scores, stride, n, square, first, last)
         if last == n:
             return
         poll(ROWS_PER_POLL * n)
