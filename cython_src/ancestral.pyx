@@ -30,7 +30,7 @@ from libc.string cimport memset
 
 from spacy_rootmind.kernel.interrupt cimport poll_row
 from spacy_rootmind.kernel.partition cimport TreeSum
-from spacy_rootmind.kernel.random cimport RandomSource, draw_index, next_double
+from spacy_rootmind.kernel.random cimport Stream, draw_index, next_double
 from spacy_rootmind.kernel.room cimport Layout, add_array, allocate
 from spacy_rootmind.kernel.status cimport Status
 from weights cimport (
@@ -173,7 +173,7 @@ cdef inline void route_through(Ancestral* ancestral, Py_ssize_t word, Py_ssize_t
 
 cdef void draw_route(
         weight_t total, Ancestral* ancestral, const TreeSum* sum, Py_ssize_t word, Py_ssize_t head,
-        const RandomSource* random) noexcept nogil:
+        Stream* random) noexcept nogil:
     """Draw the word that an arc will lead through, if any; `total` is the weight of all routes."""
     cdef const weight_t* factors = <const weight_t*>sum.factors + word * sum.stride
     cdef const weight_t* shares = <const weight_t*>ancestral.columns + head * (
@@ -254,7 +254,7 @@ cdef bint weigh_heads(
 
 cdef Py_ssize_t draw_connected_head(
         const weight_t* pivot, Py_ssize_t k, bint some_cut, const int32_t* heads,
-        Ancestral* ancestral, const RandomSource* random) noexcept nogil:
+        Ancestral* ancestral, Stream* random) noexcept nogil:
     """Draw a head for k among those connected to ROOT; -1 if they have no weight."""
     cdef const double* weights
     cdef double total = 1
@@ -289,7 +289,7 @@ cdef bint cut_waiting(Ancestral* ancestral, Py_ssize_t k, const int32_t* heads) 
 
 cdef void attach_waiting(
         const weight_t* factors, Ancestral* ancestral, const TreeSum* sum, Py_ssize_t k,
-        const RandomSource* random, int32_t* heads) noexcept nogil:
+        Stream* random, int32_t* heads) noexcept nogil:
     """Give the words whose arcs were cut the head k."""
     cdef Py_ssize_t word = ancestral.first_waiting[k]
     cdef Py_ssize_t following, n_attached = 0
@@ -305,7 +305,7 @@ cdef void attach_waiting(
 
 cdef int draw_as(
         const weight_t* of_type, Ancestral* ancestral, const TreeSum* sum, Py_ssize_t root,
-        const RandomSource* random, int32_t* heads) noexcept nogil:
+        Stream* random, int32_t* heads) noexcept nogil:
     cdef const weight_t* pivots
     cdef weight_t total
     cdef Py_ssize_t k, head
@@ -335,7 +335,7 @@ cdef int draw_as(
 
 
 cdef int ancestral_draw(
-        Ancestral* ancestral, const TreeSum* sum, Py_ssize_t root, const RandomSource* random,
+        Ancestral* ancestral, const TreeSum* sum, Py_ssize_t root, Stream* random,
         int32_t* heads) noexcept nogil:
     """Draw a tree to heads[0..n], with a single root given that it is `root`, unless that is 0.
 

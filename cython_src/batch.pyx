@@ -9,7 +9,6 @@ from cpython.buffer cimport (
     PyObject_GetBuffer,
 )
 from cpython.pythread cimport (
-    NOWAIT_LOCK,
     WAIT_LOCK,
     PyThread_acquire_lock,
     PyThread_allocate_lock,
@@ -23,7 +22,7 @@ from libc.math cimport INFINITY
 from libc.stddef cimport size_t
 from libc.stdlib cimport free, malloc
 
-import os
+import numpy as np
 
 from spacy_rootmind.kernel.interrupt cimport (
     ROWS_PER_POLL,
@@ -49,96 +48,71 @@ MOST_THREADS = MAX_THREADS
 # --- scores ------------------------------------------------------------------------------------
 
 cdef class ScoreBuffer:
-    """The memory of an array of scores, its mask and the sentences' lengths.
+    """The memory of an array of scores and of the sentences' lengths.
 
-    `scores` is float32 or float64 in three dimensions, `allowed` None or bytes of the same shape,
-    `lengths` one Py_ssize_t per sentence. Typed views of arrays of either type would cost more than
-    decoding a short sentence.
+    `scores` is float32 or float64 in three dimensions, and is copied if its rows are not
+    contiguous; `lengths` has one Py_ssize_t per sentence. Typed views of arrays of either type
+    would cost more than decoding a short sentence.
     """
 
-    def __cinit__(self, object scores, object allowed, object lengths):
-        self.score_view.buf = self.allowed_view.buf = self.length_view.buf = NULL
+    def __cinit__(self, object scores, object lengths):
+        self.score_view.buf = self.length_view.buf = NULL
         PyObject_GetBuffer(scores, &self.score_view, PyBUF_STRIDED_RO)
-        if allowed is not None:
-            PyObject_GetBuffer(allowed, &self.allowed_view, PyBUF_STRIDED_RO)
+        if self.score_view.ndim != 3:
+            raise ValueError("expected scores in three dimensions")
+        if self.score_view.strides[2] != self.score_view.itemsize or (
+                self.score_view.strides[1] % self.score_view.itemsize != 0):
+            PyBuffer_Release(&self.score_view)
+            PyObject_GetBuffer(
+                np.array(scores, order="C"), &self.score_view, PyBUF_STRIDED_RO)
         PyObject_GetBuffer(lengths, &self.length_view, PyBUF_C_CONTIGUOUS)
-        if self.score_view.ndim != 3 or (allowed is not None and self.allowed_view.ndim != 3):
-            raise ValueError("expected scores and mask in three dimensions")
         if self.length_view.ndim != 1 or self.length_view.itemsize != sizeof(Py_ssize_t):
             raise ValueError("expected lengths of dtype intp in one dimension")
+        self.c.scores = <const char*>self.score_view.buf
+        self.c.sentence_bytes = self.score_view.strides[0]
+        self.c.row_stride = self.score_view.strides[1] // self.score_view.itemsize
+        self.c.is_float32 = self.score_view.itemsize == sizeof(float)
         self.c.lengths = <const Py_ssize_t*>self.length_view.buf
         self.c.n_sentences = self.length_view.shape[0]
-        describe(&self.c, &self.score_view, &self.allowed_view)
 
     def __dealloc__(self):
         if self.score_view.buf is not NULL:
             PyBuffer_Release(&self.score_view)
-        if self.allowed_view.buf is not NULL:
-            PyBuffer_Release(&self.allowed_view)
         if self.length_view.buf is not NULL:
             PyBuffer_Release(&self.length_view)
 
 
-cdef void describe(Batch* batch, const Py_buffer* scores, const Py_buffer* allowed) noexcept:
-    """Describe the scores and the mask; `allowed.buf` is NULL without one."""
-    batch.scores = <const char*>scores.buf
-    batch.sentence_bytes = scores.strides[0]
-    batch.row_bytes = scores.strides[1]
-    batch.column_bytes = scores.strides[2]
-    batch.is_float32 = scores.itemsize == sizeof(float)
-    batch.allowed = <const char*>allowed.buf
-    if batch.allowed is not NULL:
-        batch.allowed_sentence_bytes = allowed.strides[0]
-        batch.allowed_row_bytes = allowed.strides[1]
-        batch.allowed_column_bytes = allowed.strides[2]
-    batch.is_plain = (
-        batch.allowed is NULL and batch.column_bytes == scores.itemsize
-        and batch.row_bytes % scores.itemsize == 0)
-
-
 cdef inline void gather_as(
-        const Batch* batch, Py_ssize_t sentence, const score_t* of_type, double* square,
+        const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n, double* square,
         Py_ssize_t first, Py_ssize_t last) noexcept nogil:
-    """`gather` for some rows and one type of scores, which is all that `of_type` stands for."""
-    cdef Py_ssize_t n = batch.lengths[sentence]
-    cdef const char* allowed = NULL
-    cdef const char* row
+    """`gather` for some rows and one type of scores."""
+    cdef const score_t* row
     cdef double* out
     cdef Py_ssize_t dep, head
     for dep in range(first, last + 1):
-        row = score_row(batch, sentence, dep)
+        row = scores + dep * row_stride
         out = square + dep * (n + 1)
-        if batch.is_plain:
-            for head in range(dep):
-                out[head] = (<const score_t*>row)[head]
-            for head in range(dep + 1, n + 1):
-                out[head] = (<const score_t*>row)[head]
-        else:
-            for head in range(n + 1):
-                if head != dep:
-                    out[head] = (<const score_t*>(row + head * batch.column_bytes))[0]
+        for head in range(dep):
+            out[head] = row[head]
+        for head in range(dep + 1, n + 1):
+            out[head] = row[head]
         out[dep] = -INFINITY
-        if batch.allowed is not NULL:
-            allowed = batch.allowed + (
-                sentence * batch.allowed_sentence_bytes + dep * batch.allowed_row_bytes)
-            for head in range(n + 1):
-                if not allowed[head * batch.allowed_column_bytes]:
-                    out[head] = -INFINITY
 
 
 cdef void gather(const Batch* batch, Py_ssize_t sentence, double* square) noexcept nogil:
-    """Copy one sentence of any type and layout to a contiguous square, (n + 1) x (n + 1).
+    """Copy one sentence to a contiguous square, (n + 1) x (n + 1), with -inf on the diagonal.
 
-    It has -inf on the diagonal and where an arc is not allowed. Row 0 is neither read nor written.
+    Row 0 is neither read nor written.
     """
-    cdef Py_ssize_t n = batch.lengths[sentence]
+    cdef const char* scores = scores_of(batch, sentence)
+    cdef Py_ssize_t n = batch.lengths[sentence], stride = batch.row_stride
     cdef Py_ssize_t first = 1, last
     while True:
         last = min(first + ROWS_PER_POLL, n)
         if batch.is_float32:
-            gather_as(batch, sentence, <const float*>NULL, square, first, last)
+            gather_as(<const float*>scores, stride, n, square, first, last)
         else:
-            gather_as(batch, sentence, <const double*>NULL, square, first, last)
+            gather_as(<const double*>scores, stride, n, square, first, last)
         if last == n:
             return
         poll(ROWS_PER_POLL * n)
@@ -147,14 +121,8 @@ cdef void gather(const Batch* batch, Py_ssize_t sentence, double* square) noexce
 
 # --- threads -----------------------------------------------------------------------------------
 #
-# A batch of a thousand sentences may take only a few hundred microseconds: about as long as it
-# takes to start a thread, or to pass Python's lock between threads. So helper threads stay between
-# calls, asleep, and run no Python. The calling thread works as well, on whatever no helper has
-# taken yet, and at the end waits only for helpers that have taken something: one that wakes up late
-# because the machine is busy costs nothing.
-#
-# Only one call at a time uses the helpers; a second call does its work alone. Helpers do not
-# survive a fork, so a child process forgets its parent's and starts its own.
+# Helper threads run no Python, and end with their call. The calling thread works as well, on what
+# no helper has taken yet.
 
 cdef extern from "Python.h" nogil:
     ctypedef enum PyLockStatus:
@@ -164,18 +132,14 @@ cdef extern from "Python.h" nogil:
 
 
 cdef enum:
-    MAX_HELPERS = 255       # as many as the threads of a batch, less the caller
     CHUNKS_PER_THREAD = 16  # enough that one hard sentence does not leave the others waiting
-    SPINS = 4000            # about 0.1 milliseconds
     MICROSECONDS_PER_CHECK = 50000  # for signals
 
-# The data of a thread: the call and the batch, which all share, its worker's function and
-# memory, and the sentences it has taken.
+# The data of a thread: its crew, its worker's function and memory, and the sentences it has taken.
 cdef struct Thread:
+    Crew* crew
     SentenceFunction handle
     void* state
-    const Batch* batch
-    void* call
     Py_ssize_t start
     Py_ssize_t stop
     Py_ssize_t failed           # the first sentence that did
@@ -183,69 +147,16 @@ cdef struct Thread:
 # All threads of a batch, and what they share.
 cdef struct Crew:
     const Batch* batch
+    void* call
     Py_ssize_t n_threads
     Thread[MAX_THREADS] threads
-    Py_ssize_t next_sentence    # first one that nobody has taken
     double chunk_cost
-    Py_ssize_t n_working        # helpers at work now
-    bint caller_waits
+    PyThread_type_lock lock     # guards all below
+    PyThread_type_lock finished  # held until the last helper is done
+    Py_ssize_t next_sentence    # first one that nobody has taken
+    Py_ssize_t n_helpers        # at work now
     int status                  # of the lowest sentence that failed
     Py_ssize_t failed           # and its number
-
-cdef struct Helper:
-    PyThread_type_lock wake     # held while there is nothing to do
-    bint called                 # woken, and not yet back asleep
-    Py_ssize_t number           # of its state: 1 for the first, the caller has 0
-
-cdef struct Pool:
-    PyThread_type_lock owner    # held by the call that has the helpers
-    PyThread_type_lock lock     # guards all below
-    PyThread_type_lock finished  # held until the last helper is done, if the caller waits
-    Py_ssize_t n_helpers
-    Helper[MAX_HELPERS] helpers
-    Crew* crew                  # of the call that has the helpers; NULL for none
-
-cdef Pool pool
-
-
-def _make_pool():
-    """Begin without helpers; also in a child process, where the parent's do not run."""
-    pool.owner = PyThread_allocate_lock()
-    pool.lock = PyThread_allocate_lock()
-    pool.finished = PyThread_allocate_lock()
-    if pool.owner is NULL or pool.lock is NULL or pool.finished is NULL:
-        raise MemoryError("no memory for locks")
-    PyThread_acquire_lock(pool.finished, WAIT_LOCK)
-    pool.n_helpers = 0
-    pool.crew = NULL
-
-
-_make_pool()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_make_pool)
-
-
-cdef void wait_for(PyThread_type_lock lock) noexcept nogil:
-    """Acquire a lock that will be released soon: spin first, then sleep.
-
-    Falling asleep and being woken take as long as a small batch.
-    """
-    cdef int _spin
-    for _spin in range(SPINS):
-        if PyThread_acquire_lock(lock, NOWAIT_LOCK):
-            return
-    PyThread_acquire_lock(lock, WAIT_LOCK)
-
-
-cdef void wait_for_helpers() noexcept nogil:
-    """Wait until the last helper is done; they stop early if a signal's handler raises."""
-    cdef int _spin
-    for _spin in range(SPINS):
-        if PyThread_acquire_lock(pool.finished, NOWAIT_LOCK):
-            return
-    while PyThread_acquire_lock_timed(
-            pool.finished, MICROSECONDS_PER_CHECK, True) != PY_LOCK_ACQUIRED:
-        await_signals()
 
 
 cdef Py_ssize_t take_chunk(Crew* crew) noexcept nogil:
@@ -259,17 +170,17 @@ cdef Py_ssize_t take_chunk(Crew* crew) noexcept nogil:
     return crew.next_sentence
 
 
-cdef void work(Crew* crew, Py_ssize_t number) noexcept nogil:
+cdef void work(Thread* thread) noexcept nogil:
     """Handle chunks until none is left. The lock must be held, and is held again at the end."""
-    cdef Thread* thread = &crew.threads[number]
+    cdef Crew* crew = thread.crew
     cdef Py_ssize_t start, stop
     cdef int status
     while crew.next_sentence < crew.batch.n_sentences:
         start = crew.next_sentence
         stop = take_chunk(crew)
-        PyThread_release_lock(pool.lock)
+        PyThread_release_lock(crew.lock)
         status = handle_chunk(thread, start, stop)
-        wait_for(pool.lock)
+        PyThread_acquire_lock(crew.lock, WAIT_LOCK)
         if status != 0 and (crew.status == 0 or thread.failed < crew.failed):
             # Chunks are taken in order: all that might hold a lower failure are taken by now.
             crew.next_sentence = crew.batch.n_sentences
@@ -278,86 +189,59 @@ cdef void work(Crew* crew, Py_ssize_t number) noexcept nogil:
 
 
 cdef void run_helper(void* argument) noexcept nogil:
-    """Take part in every job from now on."""
-    cdef Helper* helper = <Helper*>argument
-    cdef Crew* crew
-    while True:
-        wait_for(helper.wake)
-        wait_for(pool.lock)
-        # The job may be done by now, or another call may have taken over.
-        crew = pool.crew
-        if crew is not NULL and helper.number < crew.n_threads:
-            crew.n_working += 1
-            work(crew, helper.number)
-            crew.n_working -= 1
-            if crew.n_working == 0 and crew.caller_waits:
-                crew.caller_waits = False
-                PyThread_release_lock(pool.finished)
-        helper.called = False
-        PyThread_release_lock(pool.lock)
-
-
-cdef void start_helpers(Py_ssize_t n_threads):
-    """Start helpers for that many threads, the caller included, or all that start."""
-    cdef Helper* helper
-    cdef Py_ssize_t wanted = min(n_threads - 1, <Py_ssize_t>MAX_HELPERS)
-    if pool.n_helpers >= wanted:
-        return
-    # Two calls at once must not both start them.
-    if not PyThread_acquire_lock(pool.owner, NOWAIT_LOCK):
-        return
-    while pool.n_helpers < wanted:
-        helper = &pool.helpers[pool.n_helpers]
-        helper.number = pool.n_helpers + 1
-        helper.called = False
-        helper.wake = PyThread_allocate_lock()
-        if helper.wake is NULL:
-            break
-        PyThread_acquire_lock(helper.wake, WAIT_LOCK)
-        if <unsigned long>PyThread_start_new_thread(run_helper, helper) == ULONG_MAX:
-            PyThread_free_lock(helper.wake)
-            break
-        pool.n_helpers += 1
-    PyThread_release_lock(pool.owner)
+    """Work with the others. The crew's memory is gone once the last helper has said so."""
+    cdef Thread* thread = <Thread*>argument
+    cdef Crew* crew = thread.crew
+    cdef bint is_last
+    PyThread_acquire_lock(crew.lock, WAIT_LOCK)
+    work(thread)
+    crew.n_helpers -= 1
+    is_last = crew.n_helpers == 0
+    PyThread_release_lock(crew.lock)
+    if is_last:
+        PyThread_release_lock(crew.finished)
 
 
 cdef int run_crew(void* argument) noexcept nogil:
     """Handle all sentences with all threads, in chunks that are even in the squares of lengths.
 
     Returns 0, or the status of the lowest sentence that failed, and its number in `crew.failed`;
-    every sentence before it went well.
+    every sentence before it went well. The lock must be held; helpers wait for it.
     """
     cdef Crew* crew = <Crew*>argument
-    cdef const Batch* batch = crew.batch
-    cdef Py_ssize_t i
-    cdef double n, cost = 0
-    for i in range(crew.n_threads):
-        crew.threads[i].call = this_call()
-    if crew.n_threads <= 1 or not PyThread_acquire_lock(pool.owner, NOWAIT_LOCK):
-        crew.status = handle_chunk(&crew.threads[0], 0, batch.n_sentences)
+    crew.call = this_call()
+    if crew.n_helpers == 0:
+        crew.status = handle_chunk(&crew.threads[0], 0, crew.batch.n_sentences)
         crew.failed = crew.threads[0].failed
         return crew.status
-    for i in range(batch.n_sentences):
-        n = batch.lengths[i] + 1
+    work(&crew.threads[0])
+    PyThread_release_lock(crew.lock)
+    # Helpers stop early if a signal's handler raises.
+    while PyThread_acquire_lock_timed(
+            crew.finished, MICROSECONDS_PER_CHECK, True) != PY_LOCK_ACQUIRED:
+        await_signals()
+    return crew.status
+
+
+cdef int start_helpers(Crew* crew) except -1:
+    """Start a thread for each worker but the caller's, or all that start; they wait for the lock."""
+    cdef Py_ssize_t i
+    cdef double n, cost = 0
+    crew.lock = PyThread_allocate_lock()
+    crew.finished = PyThread_allocate_lock()
+    if crew.lock is NULL or crew.finished is NULL:
+        return 0
+    for i in range(crew.batch.n_sentences):
+        n = crew.batch.lengths[i] + 1
         cost += n * n
     crew.chunk_cost = cost / (crew.n_threads * CHUNKS_PER_THREAD)
-    wait_for(pool.lock)
-    pool.crew = crew
-    for i in range(min(crew.n_threads - 1, pool.n_helpers)):
-        if not pool.helpers[i].called:
-            pool.helpers[i].called = True
-            PyThread_release_lock(pool.helpers[i].wake)
-    work(crew, 0)
-    # A helper that wakes up now finds nothing.
-    pool.crew = NULL
-    if crew.n_working > 0:
-        crew.caller_waits = True
-        PyThread_release_lock(pool.lock)
-        wait_for_helpers()
-        wait_for(pool.lock)
-    PyThread_release_lock(pool.lock)
-    PyThread_release_lock(pool.owner)
-    return crew.status
+    PyThread_acquire_lock(crew.finished, WAIT_LOCK)
+    PyThread_acquire_lock(crew.lock, WAIT_LOCK)
+    for i in range(1, crew.n_threads):
+        if <unsigned long>PyThread_start_new_thread(run_helper, &crew.threads[i]) == ULONG_MAX:
+            break
+        crew.n_helpers += 1
+    return 0
 
 
 # --- sentences ---------------------------------------------------------------------------------
@@ -393,7 +277,7 @@ cdef int handle_sentences(void* argument) noexcept nogil:
     for sentence in range(thread.start, thread.stop):
         if sentence % ROWS_PER_POLL == 0:
             poll(MANY_STEPS)
-        status = handle(thread.state, thread.batch, sentence)
+        status = handle(thread.state, thread.crew.batch, sentence)
         if status != Status.OK:
             thread.failed = sentence
             return status
@@ -404,7 +288,7 @@ cdef int handle_chunk(Thread* thread, Py_ssize_t start, Py_ssize_t stop) noexcep
     """Handle sentences start..stop-1, up to the first that fails."""
     thread.start = thread.failed = start
     thread.stop = stop
-    return do_part(thread.call, handle_sentences, thread)
+    return do_part(thread.crew.call, handle_sentences, thread)
 
 
 cdef tuple run_batch(ScoreBuffer buffer, list workers):
@@ -415,18 +299,22 @@ cdef tuple run_batch(ScoreBuffer buffer, list workers):
     cdef Py_ssize_t i
     cdef Crew crew
     cdef Worker worker
-    cdef int status
+    crew.lock = crew.finished = NULL
     crew.batch = &buffer.c
     crew.n_threads = len(workers)
-    crew.next_sentence = crew.n_working = crew.failed = 0
-    crew.caller_waits = False
+    crew.next_sentence = crew.n_helpers = crew.failed = 0
     crew.status = Status.OK
     for i in range(crew.n_threads):
         worker = workers[i]
         crew.threads[i].handle = worker.handle
         crew.threads[i].state = worker.state
-        crew.threads[i].batch = &buffer.c
+        crew.threads[i].crew = &crew
     if crew.n_threads > 1:
-        start_helpers(crew.n_threads)
-    status = run_call(run_crew, &crew)
-    return status, crew.failed
+        start_helpers(&crew)
+    try:
+        return run_call(run_crew, &crew), crew.failed
+    finally:
+        if crew.lock is not NULL:
+            PyThread_free_lock(crew.lock)
+        if crew.finished is not NULL:
+            PyThread_free_lock(crew.finished)

@@ -27,9 +27,8 @@ from spacy_rootmind.kernel.batch cimport (
     Batch,
     ScoreBuffer,
     check_memory,
-    gather,
     run_batch,
-    score_row,
+    scores_of,
 )
 from spacy_rootmind.kernel.interrupt cimport ROWS_PER_POLL, poll, poll_row
 from spacy_rootmind.kernel.room cimport Layout, add_array, allocate
@@ -556,16 +555,10 @@ cdef int decode_sentence(
         void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
     """Decode one sentence to its row of heads, padded with -1; returns a Status."""
     cdef DecoderState* decoder = <DecoderState*>state
-    cdef Py_ssize_t n = batch.lengths[sentence]
     cdef int32_t* heads = decoder.heads + sentence * decoder.width
     cdef Py_ssize_t padding
-    cdef int status = Status.UNSETTLED
-    if batch.is_plain and decoder.decode_in_place is not NULL:
-        status = decoder.decode_in_place(decoder, batch, sentence, heads)
-    if status == Status.UNSETTLED:
-        gather(batch, sentence, decoder.square)
-        status = decoder.decode_copy(decoder, n, heads)
-    for padding in range(n + 1, decoder.width):
+    cdef int status = decoder.decode(decoder, batch, sentence, heads)
+    for padding in range(batch.lengths[sentence] + 1, decoder.width):
         heads[padding] = -1
     return status
 
@@ -580,10 +573,8 @@ cdef class Decoder(Worker):
             self, Py_ssize_t max_words, bint single_root, bint arcmax, bint arcmax_inside, *args):
         self.handle = decode_sentence
         self.state = &self.c
-        self.max_words = max_words
         self.c.single_root = single_root
         self.c.arcmax = arcmax
-        self.c.arcmax_inside = arcmax_inside
 
 
 def decode_batch(
@@ -598,32 +589,22 @@ def decode_batch(
     for decoder in decoders:
         decoder.c.heads = &heads[0, 0]
         decoder.c.width = heads.shape[1]
-        if not (buffer.c.is_plain and decoder.c.always_in_place):
-            decoder.c.square = decoder.make_square(decoder.max_words)
     return run_batch(buffer, decoders)
 
 
 # --- the decoder of trees ----------------------------------------------------------------------
 
-cdef int decode_copy(DecoderState* state, Py_ssize_t n, int32_t* heads) noexcept nogil:
-    return decode_tree(
-        <const double*>state.square, n + 1, n, state.single_root, state.arcmax, heads,
-        <TreeWorkspace*>state.workspace)
-
-
 cdef int decode_in_place(
         DecoderState* state, const Batch* batch, Py_ssize_t sentence, int32_t* heads
 ) noexcept nogil:
     cdef TreeWorkspace* ws = <TreeWorkspace*>state.workspace
-    cdef const char* rows = score_row(batch, sentence, 0)
+    cdef const char* scores = scores_of(batch, sentence)
     cdef Py_ssize_t n = batch.lengths[sentence]
     if batch.is_float32:
         return decode_tree(
-            <const float*>rows, batch.row_bytes // <Py_ssize_t>sizeof(float), n,
-            state.single_root, state.arcmax, heads, ws)
+            <const float*>scores, batch.row_stride, n, state.single_root, state.arcmax, heads, ws)
     return decode_tree(
-        <const double*>rows, batch.row_bytes // <Py_ssize_t>sizeof(double), n,
-        state.single_root, state.arcmax, heads, ws)
+        <const double*>scores, batch.row_stride, n, state.single_root, state.arcmax, heads, ws)
 
 
 cdef class TreeDecoder(Decoder):
@@ -631,9 +612,7 @@ cdef class TreeDecoder(Decoder):
     cdef TreeWorkspace tree
 
     def __cinit__(self, Py_ssize_t max_words, *args):
-        self.c.decode_copy = decode_copy
-        self.c.decode_in_place = decode_in_place
-        self.c.always_in_place = True
+        self.c.decode = decode_in_place
         self.c.workspace = &self.tree
         check_memory(max_words, workspace_init(&self.tree, max_words))
 

@@ -8,7 +8,7 @@ from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 
-from spacy_rootmind.kernel.batch cimport check_memory
+from spacy_rootmind.kernel.batch cimport Batch, check_memory, gather
 from spacy_rootmind.kernel.chart cimport fill_chart
 from spacy_rootmind.kernel.decode cimport (
     Decoder,
@@ -165,9 +165,13 @@ cdef int decode_projective(
 
 # --- batches -----------------------------------------------------------------------------------
 
-cdef int decode_copy(DecoderState* state, Py_ssize_t n, int32_t* heads) noexcept nogil:
+cdef int decode_copy(
+        DecoderState* state, const Batch* batch, Py_ssize_t sentence, int32_t* heads
+) noexcept nogil:
+    gather(batch, sentence, state.square)
     return decode_projective(
-        state.square, n, state.single_root, state.arcmax, heads, <ChartWorkspace*>state.workspace)
+        state.square, batch.lengths[sentence], state.single_root, state.arcmax, heads,
+        <ChartWorkspace*>state.workspace)
 
 
 cdef class ProjectiveDecoder(Decoder):
@@ -175,8 +179,9 @@ cdef class ProjectiveDecoder(Decoder):
     cdef ChartWorkspace chart
 
     def __cinit__(self, Py_ssize_t max_words, *args):
-        self.c.decode_copy = decode_copy
+        self.c.decode = decode_copy
         self.c.workspace = &self.chart
+        self.c.square = self.make_square(max_words)
         check_memory(max_words, chart_workspace_init(&self.chart, max_words, False))
 
     def __dealloc__(self):

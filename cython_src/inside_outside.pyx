@@ -27,7 +27,7 @@ from spacy_rootmind.kernel.chart cimport (
 )
 from spacy_rootmind.kernel.interrupt cimport ROWS_PER_POLL, poll
 from spacy_rootmind.kernel.partition cimport TreeSum, find_highest
-from spacy_rootmind.kernel.random cimport RandomSource, next_double
+from spacy_rootmind.kernel.random cimport Stream, next_double
 from spacy_rootmind.kernel.room cimport Layout, add_array, allocate
 from spacy_rootmind.kernel.status cimport Status
 from weights cimport (
@@ -311,7 +311,7 @@ cdef inline ExtendedFloat weight_of_border(
 
 
 cdef Py_ssize_t draw_wide(
-        const ExtendedFloat* weights, Py_ssize_t n, ExtendedFloat total, const RandomSource* random
+        const ExtendedFloat* weights, Py_ssize_t n, ExtendedFloat total, Stream* random
 ) noexcept nogil:
     """Draw one of 0..n-1 in proportion to its weight; `total` is their positive sum, rounded."""
     cdef double left = next_double(random)
@@ -421,7 +421,7 @@ cdef void draft_choose(SpanSums* ws, Draft* draft, Py_ssize_t choice) noexcept n
 
 
 cdef void draw_projective(
-        SpanSums* ws, const RandomSource* random, int32_t* heads) noexcept nogil:
+        SpanSums* ws, Stream* random, int32_t* heads) noexcept nogil:
     """Draw a tree in proportion to its weight, from the root down. O(n^2) at most."""
     cdef ExtendedFloat* weights = <ExtendedFloat*>ws.row
     cdef ExtendedFloat total

@@ -22,7 +22,7 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy
 
-from spacy_rootmind.kernel.batch cimport Batch, check_memory, score_row
+from spacy_rootmind.kernel.batch cimport Batch, check_memory, gather, scores_of
 from spacy_rootmind.kernel.decode cimport (
     Decoder,
     DecoderState,
@@ -33,7 +33,7 @@ from spacy_rootmind.kernel.decode cimport (
     workspace_init,
 )
 from spacy_rootmind.kernel.interrupt cimport poll_row
-from spacy_rootmind.kernel.random cimport RandomSource, draw_index
+from spacy_rootmind.kernel.random cimport Stream, draw_index
 from spacy_rootmind.kernel.room cimport Layout, add_array, allocate
 from spacy_rootmind.kernel.status cimport Status
 
@@ -423,26 +423,33 @@ cdef struct ReductionState:
     ReductionWorkspace ws
 
 
-cdef int decode_copy(DecoderState* state, Py_ssize_t n, int32_t* heads) noexcept nogil:
-    cdef ReductionState* own = <ReductionState*>state.workspace
-    return decode_by_reduction(state.square, n, own.reduction, state.arcmax, heads, &own.ws)
-
-
 cdef int decode_in_place(
         DecoderState* state, const Batch* batch, Py_ssize_t sentence, int32_t* heads
 ) noexcept nogil:
-    """ArcMax, which most sentences are settled by before their scores are copied."""
-    cdef ReductionState* own = <ReductionState*>state.workspace
-    cdef const char* rows = score_row(batch, sentence, 0)
+    cdef TreeWorkspace* tree = &(<ReductionState*>state.workspace).ws.tree
+    cdef const char* scores = scores_of(batch, sentence)
     cdef Py_ssize_t n = batch.lengths[sentence]
     heads[0] = -1
     if batch.is_float32:
         return arcmax_tree(
-            <const float*>rows, batch.row_bytes // <Py_ssize_t>sizeof(float), n,
-            state.single_root, heads, &own.ws.tree)
+            <const float*>scores, batch.row_stride, n, state.single_root, heads, tree)
     return arcmax_tree(
-        <const double*>rows, batch.row_bytes // <Py_ssize_t>sizeof(double), n,
-        state.single_root, heads, &own.ws.tree)
+        <const double*>scores, batch.row_stride, n, state.single_root, heads, tree)
+
+
+cdef int decode(
+        DecoderState* state, const Batch* batch, Py_ssize_t sentence, int32_t* heads
+) noexcept nogil:
+    cdef ReductionState* own = <ReductionState*>state.workspace
+    cdef int status = Status.UNSETTLED
+    if state.arcmax:
+        # It settles most sentences before their scores are copied.
+        status = decode_in_place(state, batch, sentence, heads)
+    if status != Status.UNSETTLED:
+        return status
+    gather(batch, sentence, state.square)
+    return decode_by_reduction(
+        state.square, batch.lengths[sentence], own.reduction, state.arcmax, heads, &own.ws)
 
 
 cdef class ReductionDecoder(Decoder):
@@ -455,10 +462,9 @@ cdef class ReductionDecoder(Decoder):
     def __cinit__(
             self, Py_ssize_t max_words, bint single_root, bint arcmax, bint arcmax_inside,
             str reduction not None, bint textbook):
-        self.c.decode_copy = decode_copy
-        if arcmax:
-            self.c.decode_in_place = decode_in_place
+        self.c.decode = decode
         self.c.workspace = &self.own
+        self.c.square = self.make_square(max_words)
         self.own.reduction = NAMES[reduction]
         check_memory(max_words, reduction_workspace_init(
             &self.own.ws, max_words, textbook, arcmax_inside))
@@ -607,7 +613,7 @@ cdef void fix_arc(
 
 cdef int draw_by_inverse(
         const double* weights, Py_ssize_t stride, Py_ssize_t n, bint single_root,
-        const double* inverse, const RandomSource* random, int32_t* heads, double* work
+        const double* inverse, Stream* random, int32_t* heads, double* work
 ) noexcept nogil:
     """Draw heads[0..n] from the weights and that inverse, the first word's head first.
 

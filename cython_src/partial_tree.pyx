@@ -34,7 +34,7 @@ from spacy_rootmind.kernel.partition cimport (
     tree_sum_free,
     tree_sum_init,
 )
-from spacy_rootmind.kernel.random cimport RandomSource, draw_index
+from spacy_rootmind.kernel.random cimport Stream, draw_index
 from spacy_rootmind.kernel.room cimport Layout, add_array, allocate
 from spacy_rootmind.kernel.status cimport Status
 from weights cimport (
@@ -196,7 +196,7 @@ cdef int contract_to_rest(PartialTree* tree, bint is_wide) noexcept nogil:
 # --- drawing the rest --------------------------------------------------------------------------
 
 cdef Py_ssize_t draw_within(
-        PartialTree* tree, const weight_t* row, Py_ssize_t component, const RandomSource* random
+        PartialTree* tree, const weight_t* row, Py_ssize_t component, Stream* random
 ) noexcept nogil:
     """Draw a word's head within a component; 0 is that of ROOT, with ROOT if that is possible."""
     cdef Py_ssize_t head
@@ -214,7 +214,7 @@ cdef Py_ssize_t draw_within(
     return draw_index(tree.weights, tree.n + 1, total, random)
 
 
-cdef int draw_components(PartialTree* tree, const RandomSource* random) noexcept nogil:
+cdef int draw_components(PartialTree* tree, Stream* random) noexcept nogil:
     """Draw a tree of the components into `drawn`; returns a Status."""
     cdef TreeSum* rest = &tree.rest
     cdef int status = contract_to_rest(tree, False)
@@ -263,7 +263,7 @@ cdef void order_from_root_down(PartialTree* tree) noexcept nogil:
     number_components(tree)
 
 
-cdef int partial_draw_rest(PartialTree* tree, const RandomSource* random) noexcept nogil:
+cdef int partial_draw_rest(PartialTree* tree, Stream* random) noexcept nogil:
     """Draw all heads that are not fixed, and put their words in order from the root down.
 
     They do not become fixed. O(m^3 + n m) for m of them. Returns Status.OK, Status.NO_MEMORY or

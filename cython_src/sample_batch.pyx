@@ -18,6 +18,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from spacy_rootmind.kernel.ancestral cimport (
+    Ancestral,
     ancestral_begin,
     ancestral_draw,
     ancestral_free,
@@ -25,6 +26,7 @@ from spacy_rootmind.kernel.ancestral cimport (
 )
 from spacy_rootmind.kernel.batch cimport Batch, ScoreBuffer, Worker, check_memory, gather, run_batch
 from spacy_rootmind.kernel.inside_outside cimport (
+    SpanSums,
     describe_sum,
     draw_projective,
     span_sums_free,
@@ -43,17 +45,12 @@ from spacy_rootmind.kernel.partition cimport (
     tree_sum_init,
     weigh_arcs,
 )
-from spacy_rootmind.kernel.random cimport (
-    RandomSource,
-    Stream,
-    draw_index,
-    next_double,
-    stream_begin,
-    stream_double,
-)
+from spacy_rootmind.kernel.random cimport Stream, draw_index, next_double, stream_begin
 from spacy_rootmind.kernel.room cimport Layout, add_array, allocate
 from spacy_rootmind.kernel.status cimport Status
 from spacy_rootmind.kernel.without_replacement cimport (
+    ProjectiveTrie,
+    Trie,
     projective_trie_begin,
     projective_trie_draw,
     projective_trie_free,
@@ -65,37 +62,64 @@ from spacy_rootmind.kernel.without_replacement cimport (
 )
 
 
-# --- memory ------------------------------------------------------------------------------------
+# For draws of a head in a single step: a cell is chosen evenly, and stands for two heads.
+cdef struct Cell:
+    double threshold        # below it, of the cell's width, the first
+    int32_t first
+    int32_t second
 
-cdef int sampler_init(
-        SamplerWorkspace* sampler, int kind, Py_ssize_t max_words, bint single_root,
-        int64_t max_steps) noexcept nogil:
-    """Allocate what the method needs; O(n^2) bytes. Returns Status.OK or Status.NO_MEMORY.
+cdef struct WalkTables:
+    Py_ssize_t n            # words of the sentence at hand
+    Py_ssize_t n_cells      # per word
+    Cell* cells             # a row per word
+    unsigned char* has_head  # per word
+    unsigned char* in_tree  # per word
+    double* scratch         # a row of weights
+    int32_t* todo           # two rows
+    void* block
 
-    `sampler_free` is to be called whatever is returned.
-    """
-    memset(sampler, 0, sizeof(SamplerWorkspace))
-    sampler.method = TABLE[kind]
-    sampler.max_words = max_words
-    sampler.single_root = single_root
-    sampler.max_steps = max_steps
-    return Status.OK if sampler.method.init(sampler) else Status.NO_MEMORY
+# A method to draw trees, by functions of a SamplerWorkspace.
+cdef struct SampleMethod:
+    bint (*init)(SamplerWorkspace* sampler) noexcept nogil
+    # Sums over the trees of the n words of `sampler.square`; returns a Status.
+    int (*begin)(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil
+    # Draws one tree of a sentence that has words; returns a status.
+    int (*draw)(
+        SamplerWorkspace* sampler, Stream* random, int32_t* heads) noexcept nogil
+    bint distinct           # whether no tree is drawn twice
 
+# The drawn trees, in arrays that all threads share.
+cdef struct SampleTask:
+    const uint64_t* seeds           # of the streams, two words per sentence
+    Py_ssize_t k
+    int32_t* heads                  # k rows per sentence
+    Py_ssize_t width
+    double* log_probabilities       # k per sentence
+    double* log_remaining           # the same, or NULL
+    Py_ssize_t* found               # per sentence
 
-cdef void sampler_free(SamplerWorkspace* sampler) noexcept nogil:
-    """Free all memory; harmless when called twice."""
-    tree_sum_free(&sampler.sum)
-    tree_sum_free(&sampler.root_sum)
-    ancestral_free(&sampler.ancestral)
-    walk_free(&sampler.walk)
-    trie_free(&sampler.trie)
-    span_sums_free(&sampler.spans)
-    projective_trie_free(&sampler.projective_trie)
-    free(sampler.root_weights)
-    free(sampler.inverse)
-    free(sampler.work)
-    free(sampler.swapped)
-    memset(sampler, 0, sizeof(SamplerWorkspace))
+# A method with its memory, for one thread and sentences of up to max_words words.
+cdef struct SamplerWorkspace:
+    const SampleTask* task
+    SampleMethod method
+    Py_ssize_t max_words
+    bint single_root
+    int64_t max_steps       # of the walks for one tree; 0 for a number that fits the sentence
+    TreeSum sum
+    TreeSum root_sum        # with words and ROOT on one scale, for wilson_reject
+    Ancestral ancestral
+    WalkTables walk
+    Trie trie
+    SpanSums spans          # for projective trees, which `sum` then describes
+    ProjectiveTrie projective_trie
+    double* root_weights    # of words to be the root token
+    double root_total       # and their sum
+    double* inverse         # for colbourn: that of the Laplacian of the sentence at hand,
+    double* work            # n x n + 3 n + 1,
+    Py_ssize_t* swapped     # and n
+    double* square          # the scores of the sentence at hand
+    bint has_ancestral      # whether `ancestral` is ready for it
+    double log_remaining    # where trees are distinct: the mass not drawn yet, before a draw
 
 
 # --- all trees of a sentence -------------------------------------------------------------------
@@ -116,12 +140,12 @@ cdef bint init_ancestral(SamplerWorkspace* sampler) noexcept nogil:
 
 
 cdef int draw_ancestral(
-        SamplerWorkspace* sampler, const RandomSource* random, int32_t* heads) noexcept nogil:
+        SamplerWorkspace* sampler, Stream* random, int32_t* heads) noexcept nogil:
     return draw_with_root(sampler, 0, random, heads)
 
 
 cdef int draw_with_root(
-        SamplerWorkspace* sampler, Py_ssize_t root, const RandomSource* random, int32_t* heads
+        SamplerWorkspace* sampler, Py_ssize_t root, Stream* random, int32_t* heads
 ) noexcept nogil:
     """Draw a tree word after word, with that root token unless it is 0; returns a Status."""
     cdef int status = Status.OK
@@ -161,7 +185,6 @@ cdef int walk_init(WalkTables* tables, Py_ssize_t max_words) noexcept nogil:
     """Allocate for sentences of up to `max_words` words: 16 n^2 + O(n) bytes."""
     cdef size_t width = <size_t>max_words + 1
     cdef Layout layout
-    tables.max_words = max_words
     layout.n_arrays = layout.size = 0
     add_array(&layout, <void**>&tables.cells, width * width, sizeof(Cell))
     add_array(&layout, <void**>&tables.scratch, width, sizeof(double))
@@ -242,7 +265,7 @@ cdef void prepare_walk(
 
 
 cdef inline int32_t draw_head(
-        const Cell* cells, Py_ssize_t n_cells, const RandomSource* random) noexcept nogil:
+        const Cell* cells, Py_ssize_t n_cells, Stream* random) noexcept nogil:
     """Draw one head of a word."""
     cdef double place = next_double(random) * n_cells
     cdef Py_ssize_t i = min(<Py_ssize_t>place, n_cells - 1)
@@ -253,7 +276,7 @@ cdef inline int32_t draw_head(
 
 
 cdef bint walk_tree(
-        Py_ssize_t root, int64_t* steps, const RandomSource* random, int32_t* heads,
+        Py_ssize_t root, int64_t* steps, Stream* random, int32_t* heads,
         WalkTables* tables) noexcept nogil:
     """Draw a tree in which all words hang from `root`, which is ROOT or a word that hangs from it.
 
@@ -321,7 +344,7 @@ cdef int64_t steps_for(const SamplerWorkspace* sampler) noexcept nogil:
 
 
 cdef bint walk_to_root(
-        SamplerWorkspace* sampler, const RandomSource* random, int32_t* heads, Py_ssize_t* root
+        SamplerWorkspace* sampler, Stream* random, int32_t* heads, Py_ssize_t* root
 ) noexcept nogil:
     """Draw a root token, 0 for any, and walk to it; returns whether the steps sufficed."""
     cdef int64_t steps = steps_for(sampler)
@@ -333,7 +356,7 @@ cdef bint walk_to_root(
 
 
 cdef int draw_wilson(
-        SamplerWorkspace* sampler, const RandomSource* random, int32_t* heads) noexcept nogil:
+        SamplerWorkspace* sampler, Stream* random, int32_t* heads) noexcept nogil:
     cdef Py_ssize_t root
     return Status.OK if walk_to_root(sampler, random, heads, &root) else Status.NO_STEPS
 
@@ -344,7 +367,7 @@ cdef bint init_auto(SamplerWorkspace* sampler) noexcept nogil:
 
 
 cdef int draw_auto(
-        SamplerWorkspace* sampler, const RandomSource* random, int32_t* heads) noexcept nogil:
+        SamplerWorkspace* sampler, Stream* random, int32_t* heads) noexcept nogil:
     cdef Py_ssize_t root
     if walk_to_root(sampler, random, heads, &root):
         return Status.OK
@@ -367,7 +390,7 @@ cdef int begin_reject(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
 
 
 cdef int draw_reject(
-        SamplerWorkspace* sampler, const RandomSource* random, int32_t* heads) noexcept nogil:
+        SamplerWorkspace* sampler, Stream* random, int32_t* heads) noexcept nogil:
     """Walk to ROOT until the tree has a single root."""
     cdef Py_ssize_t n = sampler.sum.n
     cdef Py_ssize_t word, n_roots = 0, n_walks = 0
@@ -406,7 +429,7 @@ cdef int begin_colbourn(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
 
 
 cdef int draw_colbourn(
-        SamplerWorkspace* sampler, const RandomSource* random, int32_t* heads) noexcept nogil:
+        SamplerWorkspace* sampler, Stream* random, int32_t* heads) noexcept nogil:
     return draw_by_inverse(
         <const double*>sampler.sum.weights, sampler.sum.stride, sampler.sum.n,
         sampler.single_root, sampler.inverse, random, heads, sampler.work)
@@ -426,7 +449,7 @@ cdef int begin_distinct(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
 
 
 cdef int draw_distinct(
-        SamplerWorkspace* sampler, const RandomSource* random, int32_t* heads) noexcept nogil:
+        SamplerWorkspace* sampler, Stream* random, int32_t* heads) noexcept nogil:
     sampler.log_remaining = trie_log_remaining(&sampler.trie)
     return trie_draw(&sampler.trie, random, heads)
 
@@ -445,7 +468,7 @@ cdef int begin_projective(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogi
 
 
 cdef int draw_projective_tree(
-        SamplerWorkspace* sampler, const RandomSource* random, int32_t* heads) noexcept nogil:
+        SamplerWorkspace* sampler, Stream* random, int32_t* heads) noexcept nogil:
     draw_projective(&sampler.spans, random, heads)
     return Status.OK
 
@@ -456,142 +479,98 @@ cdef int begin_projective_distinct(SamplerWorkspace* sampler, Py_ssize_t n) noex
 
 
 cdef int draw_projective_distinct(
-        SamplerWorkspace* sampler, const RandomSource* random, int32_t* heads) noexcept nogil:
+        SamplerWorkspace* sampler, Stream* random, int32_t* heads) noexcept nogil:
     if sampler.projective_trie.exhausted:
         return Status.EXHAUSTED
     sampler.log_remaining = sampler.projective_trie.log_remaining
     return projective_trie_draw(&sampler.projective_trie, &sampler.spans, random, heads)
 
 
-# --- any method --------------------------------------------------------------------------------
-
-cdef SampleMethod[N_SAMPLE_KINDS] TABLE
-TABLE[SAMPLE_AUTO] = SampleMethod(init_auto, begin_wilson, draw_auto, False)
-TABLE[SAMPLE_ANCESTRAL] = SampleMethod(init_ancestral, begin_sum, draw_ancestral, False)
-TABLE[SAMPLE_COLBOURN] = SampleMethod(init_colbourn, begin_colbourn, draw_colbourn, False)
-TABLE[SAMPLE_WILSON] = SampleMethod(init_wilson, begin_wilson, draw_wilson, False)
-TABLE[SAMPLE_WILSON_REJECT] = SampleMethod(init_reject, begin_reject, draw_reject, False)
-TABLE[SAMPLE_DISTINCT] = SampleMethod(init_distinct, begin_distinct, draw_distinct, True)
-TABLE[SAMPLE_PROJECTIVE] = SampleMethod(
-    init_projective, begin_projective, draw_projective_tree, False)
-TABLE[SAMPLE_PROJECTIVE_DISTINCT] = SampleMethod(
-    init_projective, begin_projective_distinct, draw_projective_distinct, True)
-
-
-cdef int sampler_begin(
-        SamplerWorkspace* sampler, const double* square, Py_ssize_t n) noexcept nogil:
-    """Sum over the trees of a sentence and prepare to draw; O(n^3). Returns a Status."""
-    sampler.square = square
-    sampler.has_ancestral = False
-    sampler.log_remaining = 0
-    return sampler.method.begin(sampler, n)
-
-
-cdef int sampler_draw(
-        SamplerWorkspace* sampler, Py_ssize_t k, const RandomSource* random, int32_t* heads,
-        Py_ssize_t width, double* log_probabilities, Py_ssize_t* found, double* log_remaining
-) noexcept nogil:
-    """Draw up to k trees to heads[i * width ...], `found` in number; fewer if all are distinct.
-
-    Finds their log probabilities and, unless NULL, the log of the mass that was left before each.
-    """
-    cdef Py_ssize_t i
-    cdef int status
-    found[0] = 0
-    for i in range(k):
-        poll_row(i, 32 * sampler.sum.n)
-        if sampler.sum.n > 0:
-            status = sampler.method.draw(sampler, random, heads + i * width)
-            if status != Status.OK:
-                return Status.OK if status == Status.EXHAUSTED else status
-        elif i > 0 and sampler.method.distinct:
-            return Status.OK
-        else:
-            heads[i * width] = -1
-        if log_remaining is not NULL:
-            log_remaining[i] = sampler.log_remaining
-        log_probabilities[i] = log_probability(
-            sampler.square, heads + i * width, &sampler.sum)
-        found[0] = i + 1
-    return Status.OK
-
-
 # --- batches -----------------------------------------------------------------------------------
 
 NO_STEPS = Status.NO_STEPS
-METHODS = {
-    "auto": SAMPLE_AUTO,
-    "ancestral": SAMPLE_ANCESTRAL,
-    "colbourn": SAMPLE_COLBOURN,
-    "wilson": SAMPLE_WILSON,
-    "wilson_reject": SAMPLE_WILSON_REJECT,
-    "distinct": SAMPLE_DISTINCT,
-    "projective": SAMPLE_PROJECTIVE,
-    "projective_distinct": SAMPLE_PROJECTIVE_DISTINCT,
-}
-
-# The drawn trees, in arrays that all threads share.
-cdef struct SampleTask:
-    const uint64_t* seeds           # of the streams, two words per sentence
-    Py_ssize_t k
-    int32_t* heads                  # k rows per sentence
-    Py_ssize_t width
-    double* log_probabilities       # k per sentence
-    double* log_remaining           # the same, or NULL
-    Py_ssize_t* found               # per sentence
-
-cdef struct SampleState:
-    const SampleTask* task
-    SamplerWorkspace sampler
-    Stream stream                   # of the sentence, and how algorithms draw from it
-    RandomSource source
-    double* square                  # the scores of one sentence
+METHODS = (
+    "auto", "ancestral", "colbourn", "wilson", "wilson_reject",
+    "distinct", "projective", "projective_distinct",
+)
+cdef SampleMethod[8] TABLE
+TABLE[:] = [
+    SampleMethod(init_auto, begin_wilson, draw_auto, False),
+    SampleMethod(init_ancestral, begin_sum, draw_ancestral, False),
+    SampleMethod(init_colbourn, begin_colbourn, draw_colbourn, False),
+    SampleMethod(init_wilson, begin_wilson, draw_wilson, False),
+    SampleMethod(init_reject, begin_reject, draw_reject, False),
+    SampleMethod(init_distinct, begin_distinct, draw_distinct, True),
+    SampleMethod(init_projective, begin_projective, draw_projective_tree, False),
+    SampleMethod(init_projective, begin_projective_distinct, draw_projective_distinct, True),
+]
 
 
-cdef double next_of_stream(void* state) noexcept nogil:
-    return stream_double(<Stream*>state)
-
-
-cdef const RandomSource* begin_stream(SampleState* worker, Py_ssize_t sentence) noexcept nogil:
-    """Begin the random numbers of a sentence."""
-    stream_begin(&worker.stream, worker.task.seeds + 2 * sentence)
-    worker.source.next_double = next_of_stream
-    worker.source.state = &worker.stream
-    return &worker.source
+cdef int draw_trees(SamplerWorkspace* sampler, Py_ssize_t sentence) noexcept nogil:
+    """Draw up to k trees of the sentence begun; fewer if all are distinct. Returns a Status."""
+    cdef const SampleTask* task = sampler.task
+    cdef Py_ssize_t i
+    cdef int32_t* heads
+    cdef Stream random
+    cdef int status
+    stream_begin(&random, task.seeds + 2 * sentence)
+    task.found[sentence] = 0
+    for i in range(sentence * task.k, (sentence + 1) * task.k):
+        heads = task.heads + i * task.width
+        poll_row(task.found[sentence], 32 * sampler.sum.n)
+        if sampler.sum.n > 0:
+            status = sampler.method.draw(sampler, &random, heads)
+            if status != Status.OK:
+                return Status.OK if status == Status.EXHAUSTED else status
+        elif task.found[sentence] > 0 and sampler.method.distinct:
+            return Status.OK
+        else:
+            heads[0] = -1
+        if task.log_remaining is not NULL:
+            task.log_remaining[i] = sampler.log_remaining
+        task.log_probabilities[i] = log_probability(sampler.square, heads, &sampler.sum)
+        task.found[sentence] += 1
+    return Status.OK
 
 
 cdef int sample_sentence(void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
     """Draw trees of one sentence; returns a Status or Status.NO_STEPS."""
-    cdef SampleState* worker = <SampleState*>state
-    cdef const SampleTask* task = worker.task
-    cdef Py_ssize_t first = sentence * task.k
-    cdef double* log_remaining = NULL
+    cdef SamplerWorkspace* sampler = <SamplerWorkspace*>state
     cdef int status
-    gather(batch, sentence, worker.square)
-    if task.log_remaining is not NULL:
-        log_remaining = task.log_remaining + first
-    status = sampler_begin(&worker.sampler, worker.square, batch.lengths[sentence])
-    if status != Status.OK:
-        return status
-    return sampler_draw(
-        &worker.sampler, task.k, begin_stream(worker, sentence), task.heads + first * task.width,
-        task.width, task.log_probabilities + first, &task.found[sentence], log_remaining)
+    gather(batch, sentence, sampler.square)
+    sampler.has_ancestral = False
+    sampler.log_remaining = 0
+    status = sampler.method.begin(sampler, batch.lengths[sentence])
+    return draw_trees(sampler, sentence) if status == Status.OK else status
 
 
 cdef class Sampler(Worker):
     """A way to draw trees with its memory, for one thread and up to `max_words` words."""
-    cdef SampleState c
+    cdef SamplerWorkspace c
 
     def __cinit__(
             self, str method not None, Py_ssize_t max_words, bint single_root, int64_t max_steps):
         self.handle = sample_sentence
         self.state = &self.c
+        self.c.method = TABLE[METHODS.index(method)]
+        self.c.max_words = max_words
+        self.c.single_root = single_root
+        self.c.max_steps = max_steps
         self.c.square = self.make_square(max_words)
-        check_memory(max_words, sampler_init(
-            &self.c.sampler, METHODS[method], max_words, single_root, max_steps))
+        check_memory(max_words, Status.OK if self.c.method.init(&self.c) else Status.NO_MEMORY)
 
     def __dealloc__(self):
-        sampler_free(&self.c.sampler)
+        tree_sum_free(&self.c.sum)
+        tree_sum_free(&self.c.root_sum)
+        ancestral_free(&self.c.ancestral)
+        walk_free(&self.c.walk)
+        trie_free(&self.c.trie)
+        span_sums_free(&self.c.spans)
+        projective_trie_free(&self.c.projective_trie)
+        free(self.c.root_weights)
+        free(self.c.inverse)
+        free(self.c.work)
+        free(self.c.swapped)
 
 
 def sample_batch(

@@ -39,7 +39,7 @@ from spacy_rootmind.kernel.partial_tree cimport (
     partial_restart,
     partial_weights,
 )
-from spacy_rootmind.kernel.random cimport RandomSource, draw_index
+from spacy_rootmind.kernel.random cimport Stream, draw_index
 from spacy_rootmind.kernel.room cimport make_room
 from spacy_rootmind.kernel.status cimport Status
 from weights cimport (
@@ -197,7 +197,7 @@ cdef double trie_log_remaining(const Trie* trie) noexcept nogil:
 
 # --- draws -------------------------------------------------------------------------------------
 
-cdef Py_ssize_t choose(Trie* trie, Py_ssize_t number, const RandomSource* random) noexcept nogil:
+cdef Py_ssize_t choose(Trie* trie, Py_ssize_t number, Stream* random) noexcept nogil:
     """Draw the next head by what remains of it."""
     cdef const TrieNode* node = &trie.nodes[number]
     cdef const double* masses = trie.masses + number * trie.width
@@ -207,7 +207,7 @@ cdef Py_ssize_t choose(Trie* trie, Py_ssize_t number, const RandomSource* random
     return draw_index(trie.scratch, trie.width, sum_of(trie.scratch, trie.width), random)
 
 
-cdef Py_ssize_t descend(Trie* trie, const RandomSource* random) noexcept nogil:
+cdef Py_ssize_t descend(Trie* trie, Stream* random) noexcept nogil:
     """Choose heads while there are nodes; returns their number, and fills `path` and the order."""
     cdef Py_ssize_t number = 0, depth = 0, head
     while trie.n_nodes > 0 and number >= 0:
@@ -224,7 +224,7 @@ cdef Py_ssize_t descend(Trie* trie, const RandomSource* random) noexcept nogil:
 
 
 cdef int branch_off(
-        Trie* trie, Py_ssize_t depth, const RandomSource* random) noexcept nogil:
+        Trie* trie, Py_ssize_t depth, Stream* random) noexcept nogil:
     """Draw the heads of the words from `depth` on, adding a node for each; fills `path`."""
     cdef Py_ssize_t parent = trie.path[depth - 1] if depth > 0 else -1
     cdef Py_ssize_t head = trie.tree.heads[trie.tree.order[depth - 1]] if depth > 0 else 0
@@ -277,7 +277,7 @@ cdef int remove_tree(Trie* trie) noexcept nogil:
     return Status.OK
 
 
-cdef int trie_draw(Trie* trie, const RandomSource* random, int32_t* heads) noexcept nogil:
+cdef int trie_draw(Trie* trie, Stream* random, int32_t* heads) noexcept nogil:
     """Draw a tree that was not drawn yet; returns a Status, EXHAUSTED if there is none."""
     cdef Py_ssize_t depth
     cdef int status = Status.OK
@@ -388,7 +388,7 @@ cdef void remove_choices(ProjectiveTrie* trie, Py_ssize_t n_made) noexcept nogil
 
 
 cdef int projective_trie_draw(
-        ProjectiveTrie* trie, SpanSums* sums, const RandomSource* random, int32_t* heads
+        ProjectiveTrie* trie, SpanSums* sums, Stream* random, int32_t* heads
 ) noexcept nogil:
     """Draw a tree that was not drawn yet, of which there must be one. O(n^2) at most.
 

@@ -3,7 +3,7 @@ from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
 
 from spacy_rootmind.kernel.partition cimport TreeSum
-from spacy_rootmind.kernel.random cimport RandomSource
+from spacy_rootmind.kernel.random cimport Stream
 
 # Elements of rows are float64, or ExtendedFloat where the sums are.
 cdef struct Ancestral:
@@ -26,5 +26,5 @@ cdef int ancestral_init(Ancestral* ancestral, Py_ssize_t max_words) noexcept nog
 cdef void ancestral_free(Ancestral* ancestral) noexcept nogil
 cdef int ancestral_begin(Ancestral* ancestral, const TreeSum* sum) noexcept nogil
 cdef int ancestral_draw(
-    Ancestral* ancestral, const TreeSum* sum, Py_ssize_t root, const RandomSource* random,
+    Ancestral* ancestral, const TreeSum* sum, Py_ssize_t root, Stream* random,
     int32_t* heads) noexcept nogil

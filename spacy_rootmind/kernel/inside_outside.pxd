@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t
 
 from spacy_rootmind.kernel.eisner cimport Chart
 from spacy_rootmind.kernel.partition cimport TreeSum
-from spacy_rootmind.kernel.random cimport RandomSource
+from spacy_rootmind.kernel.random cimport Stream
 from weights cimport ExtendedFloat
 
 # Sums over the spans of a sentence of up to max_words words. Matrices are (n + 1) x (n + 1), of
@@ -47,10 +47,10 @@ cdef int projective_derivatives(
     const double* square, Py_ssize_t n, bint single_root, const double* values, Py_ssize_t width,
     double* out, SpanSums* ws) noexcept nogil
 cdef Py_ssize_t draw_wide(
-    const ExtendedFloat* weights, Py_ssize_t n, ExtendedFloat total, const RandomSource* random
+    const ExtendedFloat* weights, Py_ssize_t n, ExtendedFloat total, Stream* random
 ) noexcept nogil
 cdef void draw_projective(
-    SpanSums* ws, const RandomSource* random, int32_t* heads) noexcept nogil
+    SpanSums* ws, Stream* random, int32_t* heads) noexcept nogil
 
 cdef void draft_begin(SpanSums* ws, int32_t* heads, Draft* draft) noexcept nogil
 cdef ExtendedFloat draft_weigh(

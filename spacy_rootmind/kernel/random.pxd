@@ -1,10 +1,5 @@
-"""Interface to random numbers of any source, and one that takes no time to begin."""
+"""Random numbers from streams that take no time to begin, and draws in proportion to weights."""
 from libc.stdint cimport uint64_t
-
-# A stream as below, or what other packages draw from.
-cdef struct RandomSource:
-    double (*next_double)(void* state) noexcept nogil   # from 0 to below 1
-    void* state
 
 # xoshiro256++ of Blackman & Vigna (2021), begun as they advise, by SplitMix64.
 cdef struct Stream:
@@ -33,24 +28,20 @@ cdef inline uint64_t rotate(uint64_t number, int places) noexcept nogil:
     return (number << places) | (number >> (64 - places))
 
 
-cdef inline double stream_double(Stream* stream) noexcept nogil:
-    cdef uint64_t found = rotate(stream.a + stream.d, 23) + stream.a
-    cdef uint64_t moved = stream.b << 17
-    stream.c ^= stream.a
-    stream.d ^= stream.b
-    stream.b ^= stream.c
-    stream.a ^= stream.d
-    stream.c ^= moved
-    stream.d = rotate(stream.d, 45)
+cdef inline double next_double(Stream* random) noexcept nogil:
+    cdef uint64_t found = rotate(random.a + random.d, 23) + random.a
+    cdef uint64_t moved = random.b << 17
+    random.c ^= random.a
+    random.d ^= random.b
+    random.b ^= random.c
+    random.a ^= random.d
+    random.c ^= moved
+    random.d = rotate(random.d, 45)
     return <double>(found >> 11) * 2.0**-53
 
 
-cdef inline double next_double(const RandomSource* random) noexcept nogil:
-    return random.next_double(random.state)
-
-
 cdef inline Py_ssize_t draw_index(
-        const double* weights, Py_ssize_t n, double total, const RandomSource* random
+        const double* weights, Py_ssize_t n, double total, Stream* random
 ) noexcept nogil:
     """Draw one of 0..n-1 in proportion to its weight; `total` is their positive sum, rounded."""
     cdef double left = next_double(random) * total

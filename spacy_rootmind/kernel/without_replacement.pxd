@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t
 from spacy_rootmind.kernel.inside_outside cimport SpanSums
 from spacy_rootmind.kernel.partial_tree cimport PartialTree
 from spacy_rootmind.kernel.partition cimport TreeSum
-from spacy_rootmind.kernel.random cimport RandomSource
+from spacy_rootmind.kernel.random cimport Stream
 
 # A choice of heads for some words, with which at least one tree was drawn.
 cdef struct TrieNode:
@@ -32,7 +32,7 @@ cdef struct Trie:
 cdef int trie_init(Trie* trie, Py_ssize_t max_words) noexcept nogil
 cdef void trie_free(Trie* trie) noexcept nogil
 cdef int trie_begin(Trie* trie, const double* square, TreeSum* sum) noexcept nogil
-cdef int trie_draw(Trie* trie, const RandomSource* random, int32_t* heads) noexcept nogil
+cdef int trie_draw(Trie* trie, Stream* random, int32_t* heads) noexcept nogil
 cdef double trie_log_remaining(const Trie* trie) noexcept nogil
 
 # Masses have a wide exponent (extended_float.h).
@@ -53,5 +53,5 @@ cdef struct ProjectiveTrie:
 cdef void projective_trie_free(ProjectiveTrie* trie) noexcept nogil
 cdef int projective_trie_begin(ProjectiveTrie* trie, Py_ssize_t n) noexcept nogil
 cdef int projective_trie_draw(
-    ProjectiveTrie* trie, SpanSums* sums, const RandomSource* random, int32_t* heads
+    ProjectiveTrie* trie, SpanSums* sums, Stream* random, int32_t* heads
 ) noexcept nogil

@@ -134,7 +134,7 @@ class Inference:
         own, whole = self.sentences, self.summaries()[numbers]
         words, part, found = own.lengths[numbers], np.empty_like(whole), np.empty(len(numbers))
         failed = kernel.sum_batch(
-            ScoreBuffer(restricted, None, words),
+            ScoreBuffer(restricted, words),
             own.single_root,
             self._new_summations(),
             part,
@@ -186,7 +186,7 @@ class Inference:
         marginals = self.marginals()
         for i in range(batch.shape[1]):
             means, queries = np.empty(len(batch)), self._queries()
-            buffer = ScoreBuffer(batch[:, i], None, self.sentences.lengths)
+            buffer = ScoreBuffer(batch[:, i], self.sentences.lengths)
             status, sentence = kernel.expectation_batch(buffer, queries, marginals, means)
             if status == BAD_SCORE:
                 expectations.check_finite(batch[sentence, i], marginals[sentence], sentence)

@@ -91,7 +91,11 @@ class Sentences:
 
     def buffer(self) -> kernel.ScoreBuffer:
         """Make what the kernel reads the sentences from."""
-        return kernel.ScoreBuffer(self.batch, self.mask, self.lengths)
+        scores = self.batch
+        if self.mask is not None:
+            scores = scores.copy()
+            scores[self.mask == 0] = -np.inf
+        return kernel.ScoreBuffer(scores, self.lengths)
 
     @property
     def scores(self) -> ScoreArray:

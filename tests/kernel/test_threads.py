@@ -88,7 +88,3 @@ def test_decode_with_threads_after_a_fork():
         print("same")
     """
     assert run_alone(script) == "same"
-
-
-def test_a_process_ends_while_helpers_sleep():
-    assert run_alone("decode(batch, num_threads=5); print('end')") == "end"

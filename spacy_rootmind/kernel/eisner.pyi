@@ -1,3 +1,0 @@
-from spacy_rootmind.kernel.decode import Decoder
-
-class ProjectiveDecoder(Decoder): ...
