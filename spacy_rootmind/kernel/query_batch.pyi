@@ -2,7 +2,6 @@ from spacy_rootmind.kernel.arrays import Doubles, Heads, Sizes
 from spacy_rootmind.kernel.batch import ScoreBuffer, Worker
 
 LOG_Z: int
-ENTROPY: int
 CONSTANTS: int
 
 class Summation(Worker):
@@ -17,8 +16,6 @@ def sum_batch(
     summations: list[Summation],
     summaries: Doubles,
     marginals: Doubles | None = None,
-    with_entropy: bool = False,
-    resume: bool = False,
     allow_no_tree: bool = False,
 ) -> tuple[int, int]: ...
 def log_prob_batch(

@@ -31,8 +31,11 @@ class Functions(NamedTuple):
     several: bool
 
 
-def as_values(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """Check the values of arcs for scores of a shape, and view them as (B, d, N + 1, N + 1)."""
+def as_values(values: NDArray[Any], shape: tuple[int, ...]) -> tuple[NDArray[Any], bool]:
+    """Check the values of arcs for scores of a shape, and view them as (B, d, N + 1, N + 1).
+
+    Returns also whether results have the axis d.
+    """
     if not isinstance(values, np.ndarray) or isinstance(values, np.ma.MaskedArray):
         raise TypeError(f"expected values as a numpy array, received {type(values).__name__}")
     values = np.asarray(values)
@@ -49,8 +52,9 @@ def as_values(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     elif not values.flags.aligned:
         values = values.copy()
     sentences = shape[0] if len(shape) == 3 else 1
-    n_functions = values.shape[-3] if values.ndim > len(shape) else 1
-    return values.reshape(sentences, n_functions, *shape[-2:])
+    several = values.ndim > len(shape)
+    n_functions = values.shape[-3] if several else 1
+    return values.reshape(sentences, n_functions, *shape[-2:]), several
 
 
 def check_finite(values: NDArray[Any], marginals: NDArray[np.float64], sentence: int) -> None:
@@ -118,14 +122,9 @@ def covariances(
     with np.errstate(over="ignore"):
         found = np.ldexp(found, first.exponents[:, :, None] + second.exponents[:, None])
     check_overflow(found)
-    return drop_axes(found, first.several, second.several)
-
-
-def drop_axes(found: NDArray[np.float64], first: bool, second: bool) -> NDArray[np.float64]:
-    """Drop the axes d and e of arguments that are single functions."""
-    if not second:
+    if not second.several:
         found = found[:, :, 0]
-    return found if first else found[:, 0]
+    return found if first.several else found[:, 0]
 
 
 def check_overflow(found: NDArray[np.float64]) -> None:
