@@ -139,10 +139,10 @@ class TreeDistribution:
     def marginals(self) -> NDArray[np.float64]:
         """Probability of each arc, `marginals[dep, head]`.
 
-        Of the shape of the scores; read-only as a property, while the function `arc_marginals`
-        returns a new array. Each word's row adds up to 1; with `single_root`, so does ROOT's
-        column. 0 where no arc can be: in row 0, on the diagonal, in the padding, where forbidden.
-        These are also the derivatives of `log_partition` with respect to the scores.
+        An array of the shape of the scores; read-only as a property, while the function
+        `arc_marginals` returns a new array. Each word's row adds up to 1; with `single_root`, so
+        does ROOT's column. 0 where no arc can be: in row 0, on the diagonal, in the padding, where
+        forbidden. These are also the derivatives of `log_partition` with respect to the scores.
 
         Examples
         --------
@@ -166,8 +166,8 @@ class TreeDistribution:
     def single_root_log_prob(self) -> Float:
         """Log probability that a tree of these scores has a single root, among all trees.
 
-        Of shape () or (B,), whatever `single_root` is. -inf where no tree has a single root, but
-        others are possible; NoTreeError where there is no tree at all. The inverse of its
+        Its shape is () or (B,), whatever `single_root` is. -inf where no tree has a single root,
+        but others are possible; NoTreeError where there is no tree at all. The inverse of its
         exponential is the mean number of trees that rejection sampling draws for one with a single
         root.
 

@@ -42,10 +42,10 @@ def as_values(values: NDArray[Any], shape: tuple[int, ...]) -> tuple[NDArray[Any
     if values.dtype.kind not in "fiub":
         raise TypeError(f"expected values as numbers, received dtype {values.dtype}")
     if values.shape != shape and values.shape[:-3] + values.shape[-2:] != shape:
-        several = ", ".join(map(str, (*shape[:-2], "d", *shape[-2:])))
+        axes = ", ".join(map(str, (*shape[:-2], "d", *shape[-2:])))
         raise ValueError(
             f"expected values of the shape of scores, {shape}, received {values.shape}; or of "
-            f"shape ({several}), for d functions of a tree"
+            f"shape ({axes}), for d functions of a tree"
         )
     if values.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
         values = values.astype(np.float64)
@@ -122,9 +122,8 @@ def covariances(
     with np.errstate(over="ignore"):
         found = np.ldexp(found, first.exponents[:, :, None] + second.exponents[:, None])
     check_overflow(found)
-    if not second.several:
-        found = found[:, :, 0]
-    return found if first.several else found[:, 0]
+    axes = zip(found.shape, (True, first.several, second.several), strict=True)
+    return found.reshape([size for size, kept in axes if kept])
 
 
 def check_overflow(found: NDArray[np.float64]) -> None:
