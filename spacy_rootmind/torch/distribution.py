@@ -208,49 +208,29 @@ class TreeDistribution:
 def log_partition(trees: TreeDistribution) -> Tensor:
     """Sum the weights of all trees of each sentence, as a log: log Z, of shape () or (B,).
 
-    Its gradient is `arc_marginals`. Arguments, errors and cost are as for `TreeDistribution`.
-
-    Examples
-    --------
-    >>> import torch
-    >>> scores = torch.tensor([[0.0, 0, 0], [3, 0, 1], [3, 2, 0]], requires_grad=True)
-    >>> log_z = log_partition(scores)
-    >>> log_z.backward()
-    >>> scores.grad[1].tolist() == arc_marginals(scores)[1].tolist()
-    True
+    Its gradient is `arc_marginals`. Arguments, errors and cost of this and the other queries are as
+    for `TreeDistribution`.
     """
     return trees.log_partition
 
 
 @with_arguments_of(TreeDistribution)
 def arc_marginals(trees: TreeDistribution) -> Tensor:
-    """Find the probability of each arc, `marginals[dep, head]`, of the shape of the scores.
-
-    They have gradients. Arguments, errors and cost are as for `TreeDistribution`.
-    """
+    """Find the probability of each arc, `marginals[dep, head]`, of the shape of the scores."""
     return trees.marginals
 
 
 @with_arguments_of(TreeDistribution)
 def entropy(trees: TreeDistribution) -> Tensor:
-    """Find the entropy of the distribution over the trees of each sentence, of shape () or (B,).
-
-    In nats. Arguments, errors and cost are as for `TreeDistribution`.
-    """
+    """Find the entropy over the trees of each sentence, in nats, of shape () or (B,)."""
     return trees.entropy()
 
 
 def kl_divergence(scores: Tensor, others: Tensor, **options: Any) -> Tensor:
     """Find the Kullback-Leibler divergence from one distribution to another, of shape () or (B,).
 
-    As `TreeDistribution.kl_divergence`, with the same lengths, allowed arcs and kind of trees.
-
-    Parameters
-    ----------
-    scores, others : float tensor
-        The scores of either distribution, of the same shape.
-    options
-        The keywords of `TreeDistribution`.
+    As `TreeDistribution.kl_divergence`, of scores of the same shape; `options` are the keywords of
+    both distributions.
 
     Examples
     --------

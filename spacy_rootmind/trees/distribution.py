@@ -62,8 +62,7 @@ class TreeDistribution:
 
     An object may be used by several threads at once; what two of them ask for at the same time may
     be computed twice. Arrays that it returns are copies, except for `marginals`, which are
-    read-only. A copy of the object has the same scores (a deep copy has its own), and no results
-    yet.
+    read-only.
 
     References
     ----------
@@ -449,15 +448,6 @@ class TreeDistribution:
         most = "" if own.is_one else "up to "
         kind = f"single_root={own.single_root}" + ", projective=True" * own.projective
         return f"TreeDistribution({count} of {most}{size}, {kind})"
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Copy and pickle what the object was made of, without results."""
-        own = self.sentences
-        return {"scores": own.scores, **own.arguments, "num_threads": own.workers}
-
-    def __setstate__(self, given: dict[str, Any]) -> None:
-        """Make the object again."""
-        TreeDistribution.__init__(self, **given)
 
 
 def _check_type(other: object) -> None:

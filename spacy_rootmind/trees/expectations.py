@@ -123,7 +123,8 @@ def covariances(
         found = np.ldexp(found, first.exponents[:, :, None] + second.exponents[:, None])
     check_overflow(found)
     axes = zip(found.shape, (True, first.several, second.several), strict=True)
-    return found.reshape([size for size, kept in axes if kept])
+    shaped: NDArray[np.float64] = found.reshape([size for size, kept in axes if kept])
+    return shaped
 
 
 def check_overflow(found: NDArray[np.float64]) -> None:

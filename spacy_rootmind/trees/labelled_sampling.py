@@ -22,20 +22,9 @@ def sample_labelled(
 ) -> LabelledTrees:
     """Draw k single-root trees with their labels, in proportion to their probability.
 
-    Parameters
-    ----------
-    log_weights, k, find_log_probs, projective
-        As for `decode_kbest_labelled`.
-    generator : numpy.random.Generator
-
-    Returns
-    -------
-    trees : LabelledTrees
-        In the order they were drawn, with the log probabilities of trees and labels together.
-
-    Notes
-    -----
-    Given the tree, labels are independent of each other. One random number per word and tree.
+    Arguments are as for `decode_kbest_labelled`. Returns trees in the order they were drawn, with
+    the log probabilities of trees and labels together. Given the tree, labels are independent of
+    each other: one random number per word and tree.
     """
     heads, log_probs = sample_trees(log_weights, k, projective=projective, seed=generator)
     known = ArcLabels(len(log_weights) - 1, find_log_probs)
