@@ -606,16 +606,6 @@ cdef double cross_entropy(
     return entropy
 
 
-cdef double tree_entropy(
-        const double* square, const double* marginals, Py_ssize_t width, const TreeSum* ws
-) noexcept nogil:
-    """The entropy of the distribution over trees, in nats, given its marginals. O(n^2)."""
-    cdef double low
-    cdef double entropy = cross_entropy(square, marginals, width, ws, &low)
-    # Rounding may take it below.
-    return max(entropy + low, 0.0)
-
-
 cdef inline double scaled_log_ratio(
         const TreeSum* part, const TreeSum* whole, double scale) noexcept nogil:
     """`log_ratio` times a power of two, to rounding of the differences."""

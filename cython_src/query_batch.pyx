@@ -36,7 +36,6 @@ from spacy_rootmind.kernel.partition cimport (
     log_probability,
     log_ratio,
     sum_trees,
-    tree_entropy,
     tree_sum_free,
     tree_sum_init,
 )
@@ -44,15 +43,12 @@ from spacy_rootmind.kernel.status cimport Status
 from weights cimport add_exactly
 
 cdef enum:
-    # A summary holds log Z, the entropy where it was asked for, the scale of a TreeSum, and its
-    # `highest` of words 0..N.
+    # A summary holds log Z, the scale of a TreeSum, and its `highest` of words 0..N.
     AT_LOG_Z = 0
-    AT_ENTROPY = 1
-    AT_SCALE = 2
-    N_CONSTANTS = 8
+    AT_SCALE = 1
+    N_CONSTANTS = 7
 
 LOG_Z = AT_LOG_Z
-ENTROPY = AT_ENTROPY
 CONSTANTS = N_CONSTANTS
 
 
@@ -82,11 +78,9 @@ cdef void read_summary(
 cdef struct SumTask:
     bint single_root
     bint allow_no_tree      # a sentence without trees has log Z = -inf instead of failing
-    bint resume             # go on from the sum that the worker made in its last call
     Py_ssize_t width        # N + 1
     double* summaries       # a row per sentence
     double* marginals       # NULL if not wanted
-    bint with_entropy
 
 cdef struct SumState:
     const SumTask* task
@@ -94,7 +88,6 @@ cdef struct SumState:
     SpanSums spans
     bint projective
     double* square          # the scores of one sentence: contiguous, -inf where not allowed
-    bint holds_sum          # of the last sentence, and the scores in `square`
 
 
 cdef void clear_outside(double* marginals, Py_ssize_t n, Py_ssize_t width) noexcept nogil:
@@ -134,11 +127,9 @@ cdef int sum_sentence(void* state, const Batch* batch, Py_ssize_t sentence) noex
     cdef Py_ssize_t n = batch.lengths[sentence]
     cdef double* summary = task.summaries + sentence * (N_CONSTANTS + width)
     cdef double* marginals
-    cdef int status = Status.OK
-    if not (task.resume and worker.holds_sum):
-        gather(batch, sentence, worker.square)
-        status = sum_scores(worker, n)
-        worker.holds_sum = status == Status.OK
+    cdef int status
+    gather(batch, sentence, worker.square)
+    status = sum_scores(worker, n)
     if status == Status.NO_TREE and task.allow_no_tree:
         summary[AT_LOG_Z] = -INFINITY
         return Status.OK
@@ -146,12 +137,9 @@ cdef int sum_sentence(void* state, const Batch* batch, Py_ssize_t sentence) noex
         return status
     write_summary(&worker.sum, summary)
     if task.marginals is not NULL:
-        worker.holds_sum = False
         marginals = task.marginals + sentence * width * width
         clear_outside(marginals, n, width)
         status = find_marginals(worker, marginals)
-        if task.with_entropy:
-            summary[AT_ENTROPY] = tree_entropy(worker.square, marginals, width, &worker.sum)
     return status
 
 
@@ -179,13 +167,11 @@ cdef class Summation(Worker):
 def sum_batch(
         ScoreBuffer buffer not None, bint single_root, list summations not None,
         double[:, ::1] summaries not None, double[:, :, ::1] marginals=None,
-        bint with_entropy=False, bint resume=False, bint allow_no_tree=False):
+        bint allow_no_tree=False):
     """Sum over the trees of all sentences, with one thread per summation; returns as `run_batch`.
 
-    Fills `summaries`, of shape (B, CONSTANTS + N + 1), with log Z in column LOG_Z; `marginals` if
-    given; and with these, column ENTROPY if `with_entropy`. With `resume`, a summation that has
-    made the sum of its last sentence, and not its marginals, goes on from there: that must be this
-    sentence. With `allow_no_tree`, log Z of a sentence without trees is -inf, and nothing else is
+    Fills `summaries`, of shape (B, CONSTANTS + N + 1), with log Z in column LOG_Z; and `marginals`
+    if given. With `allow_no_tree`, log Z of a sentence without trees is -inf, and nothing else is
     filled.
     """
     cdef Summation summation
@@ -194,9 +180,7 @@ def sum_batch(
         return Status.OK, 0
     task.single_root = single_root
     task.allow_no_tree = allow_no_tree
-    task.resume = resume
     task.width = summaries.shape[1] - N_CONSTANTS
-    task.with_entropy = with_entropy
     task.summaries = &summaries[0, 0]
     task.marginals = NULL
     if marginals is not None:

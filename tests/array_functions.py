@@ -87,8 +87,8 @@ def moments(scores, **options):
 def second_moments(scores, **options):
     """Covariance with the sum of scores; gradients of its mean and of the entropy."""
     trees = TreeDistribution(scores, **options)
-    moments = trees.covariance(scores), trees.second_moment(scores)
-    return *moments, trees.expectation_gradient(scores), trees.entropy_gradient()
+    gradients = trees.expectation_gradient(scores), trees.entropy_gradient()
+    return trees.covariance(scores), *gradients
 
 
 def k_best_of_distribution(scores, **options):

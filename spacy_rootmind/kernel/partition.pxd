@@ -64,9 +64,6 @@ cdef double log_probability(
     const double* square, const int32_t* heads, const TreeSum* ws) noexcept nogil
 cdef int arc_marginals(
     const double* square, double* marginals, Py_ssize_t width, TreeSum* ws) noexcept nogil
-cdef double tree_entropy(
-    const double* square, const double* marginals, Py_ssize_t width, const TreeSum* ws
-) noexcept nogil
 cdef double cross_entropy(
     const double* square, const double* marginals, Py_ssize_t width, const TreeSum* ws,
     double* low) noexcept nogil

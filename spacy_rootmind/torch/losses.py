@@ -5,19 +5,12 @@ from __future__ import annotations  # the site has a stand-in for torch, without
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd import Function
 
-from spacy_rootmind.torch.arguments import (
-    Lengths,
-    as_array,
-    as_batch,
-    check_heads,
-    check_rounding,
-)
+from spacy_rootmind.torch.arguments import Lengths, as_array, as_options, to_cpu
 from spacy_rootmind.trees import losses
 
 __all__ = ["head_selection", "tree_crf"]
@@ -28,7 +21,6 @@ def tree_crf(
     heads: Tensor,
     *,
     lengths: Lengths = None,
-    mask: Tensor | None = None,
     allowed: Tensor | None = None,
     single_root: bool = True,
     projective: bool = False,
@@ -36,21 +28,9 @@ def tree_crf(
 ) -> Tensor:
     """Find the negative log probability of gold trees.
 
-    `spacy_rootmind.tree_crf` for tensors, with the same errors. If some heads of a sentence are
-    missing, it is the one of all trees that agree with the others.
-
-    Parameters
-    ----------
-    scores, lengths, mask, allowed, single_root, projective, num_threads
-        As for `TreeDistribution`.
-    heads : int tensor of shape (n + 1,) or (B, N + 1)
-        Gold heads, 0 for the root token, -1 where a word's head is unknown. Index 0 and the padding
-        are ignored.
-
-    Returns
-    -------
-    loss : tensor of shape () or (B,)
-        Of each sentence, in nats, never negative. 0 if no head is known.
+    `spacy_rootmind.tree_crf` for tensors, with the same arguments and errors: of shape () or (B,),
+    in nats, never negative. If some heads of a sentence are missing (-1), it is the one of all
+    trees that agree with the others.
 
     Notes
     -----
@@ -68,8 +48,9 @@ def tree_crf(
     """
     return _apply(
         losses.tree_crf,
+        scores,
         heads,
-        (scores, lengths, mask, allowed),
+        as_options(lengths, allowed),
         single_root=single_root,
         projective=projective,
         num_threads=num_threads,
@@ -81,22 +62,12 @@ def head_selection(
     heads: Tensor,
     *,
     lengths: Lengths = None,
-    mask: Tensor | None = None,
     allowed: Tensor | None = None,
 ) -> Tensor:
     """Find the cross entropy of gold heads under the softmax over each word's heads.
 
-    `spacy_rootmind.head_selection` for tensors, with the same errors.
-
-    Parameters
-    ----------
-    scores, heads, lengths, mask, allowed
-        As for `tree_crf`. The heads need not form a tree.
-
-    Returns
-    -------
-    loss : tensor of shape () or (B,)
-        Of each sentence, summed over its words with a gold head, in nats.
+    `spacy_rootmind.head_selection` for tensors, with the same arguments and errors: of shape () or
+    (B,), in nats. The heads need not form a tree.
 
     Examples
     --------
@@ -104,24 +75,20 @@ def head_selection(
     >>> round(head_selection(torch.zeros(3, 3), torch.tensor([-1, 2, -1])).item(), 3)
     0.693
     """
-    return _apply(losses.head_selection, heads, (scores, lengths, mask, allowed))
+    return _apply(losses.head_selection, scores, heads, as_options(lengths, allowed))
 
 
 def _apply(
     loss: Callable[..., losses.Loss],
+    scores: Tensor,
     heads: Tensor,
-    sentences: tuple[Tensor, Lengths, Tensor | None, Tensor | None],
+    options: dict[str, Any],
     **kind: Any,
 ) -> Tensor:
     """Find a loss of arrays, and give its gradient to the scores."""
-    scores, *_ = sentences
-    batch, options = as_batch(*sentences)
-    check_heads(heads, tuple(scores.shape[:-1]), several=False)
-    gold = as_array(heads.cpu()).reshape(batch.shape[:-1])
-    numbers, gradient = loss(as_array(batch), gold, **options, **kind)
-    check_rounding(np.asarray(numbers), scores.dtype)
-    found = np.reshape(numbers, heads.shape[:-1]), gradient.reshape(scores.shape)
-    result: Tensor = _WithGradient.apply(scores, found)
+    given = as_array("scores", to_cpu(scores))
+    numbers, gradient = loss(given, as_array("heads", heads), **options, **kind)
+    result: Tensor = _WithGradient.apply(scores, numbers, gradient)
     return result
 
 
@@ -129,10 +96,9 @@ class _WithGradient(Function):
     """Numbers of sentences, (B,), with the gradient of their sum by the scores."""
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, found: tuple[NDArray[Any], NDArray[Any]]) -> Tensor:
-        numbers, gradient = (torch.from_numpy(array).to(scores) for array in found)
-        ctx.save_for_backward(gradient)
-        return numbers
+    def forward(ctx: Any, scores: Tensor, numbers: Any, gradient: NDArray[Any]) -> Tensor:
+        ctx.save_for_backward(torch.from_numpy(gradient).to(scores))
+        return torch.as_tensor(numbers).to(scores)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
@@ -142,4 +108,4 @@ class _WithGradient(Function):
                 "use TreeDistribution.log_prob, which has both"
             )
         (gradient,) = ctx.saved_tensors
-        return grad[..., None, None] * gradient, None
+        return grad[..., None, None] * gradient, None, None

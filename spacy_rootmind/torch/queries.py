@@ -4,9 +4,9 @@ With L the log partition, its gradient is M, the arc marginals. The derivative o
 of some values of arcs is their covariance with each arc, C, which the kernel finds as well. C
 has no derivatives here.
 
-Each takes the scores of a batch on the CPU, of shape (B, N + 1, N + 1), and the distribution over
-arrays of the same numbers, which keeps its results: one elimination does for a value and its
-gradient. Results are float64, and are rounded to the dtype of the scores at the end.
+Each takes the scores of a batch on the CPU, of shape (B, N + 1, N + 1), and inference over arrays
+of the same numbers, which keeps its results: one elimination does for a value and its gradient.
+Results are float64, and are rounded to the dtype of the scores at the end.
 """
 # ruff: noqa: D102 - torch.autograd.Function documents the methods
 
@@ -22,17 +22,17 @@ from torch.autograd import Function
 
 from spacy_rootmind.torch.arguments import as_array
 from spacy_rootmind.trees.conventions import mark_words
-from spacy_rootmind.trees.distribution import TreeDistribution
+from spacy_rootmind.trees.inference import Inference
 
 
 class LogPartition(Function):
     """Log partition of each sentence, (B,)."""
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, trees: TreeDistribution) -> Tensor:
+    def forward(ctx: Any, scores: Tensor, trees: Inference) -> Tensor:
         _keep(ctx, trees, scores)
         _prepare_marginals(ctx, trees)
-        return torch.from_numpy(np.asarray(trees.log_partition))
+        return torch.from_numpy(trees.log_partitions())
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
@@ -44,10 +44,10 @@ class Marginals(Function):
     """Probability of each arc, (B, N + 1, N + 1)."""
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, trees: TreeDistribution) -> Tensor:
+    def forward(ctx: Any, scores: Tensor, trees: Inference) -> Tensor:
         _keep(ctx, trees, scores)
-        # The array that the distribution keeps, copied before a user receives it.
-        return torch.from_numpy(trees.inference.marginals())
+        # The array that is kept, copied before a user receives it.
+        return torch.from_numpy(trees.marginals())
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
@@ -62,8 +62,8 @@ class Covariances(Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, trees: TreeDistribution, values: Tensor) -> Tensor:
-        return torch.from_numpy(_covariances(trees, as_array(values)))
+    def forward(ctx: Any, scores: Tensor, trees: Inference, values: Tensor) -> Tensor:
+        return torch.from_numpy(_covariances(trees, as_array("values", values)))
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
@@ -77,9 +77,9 @@ class Entropy(Function):
     """Entropy of each sentence, (B,)."""
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, trees: TreeDistribution) -> Tensor:
+    def forward(ctx: Any, scores: Tensor, trees: Inference) -> Tensor:
         _keep(ctx, trees, scores)
-        return torch.from_numpy(np.asarray(trees.entropy()))
+        return torch.from_numpy(trees.entropies())
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
@@ -93,13 +93,13 @@ class Divergence(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, scores: Tensor, trees: TreeDistribution, others: Tensor, other: TreeDistribution
+        ctx: Any, scores: Tensor, trees: Inference, others: Tensor, other: Inference
     ) -> Tensor:
         _keep(ctx, trees, scores, others)
         ctx.other = other
         if ctx.needs_input_grad[2]:
-            other.marginals  # noqa: B018 - as in `_prepare_marginals`
-        return torch.from_numpy(np.asarray(trees.kl_divergence(other)))
+            other.marginals()
+        return torch.from_numpy(trees.divergences(other, from_own=True))
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
@@ -118,10 +118,11 @@ class LogProbs(Function):
     """Log probabilities of K trees of each sentence, (B, K), of heads (B, K, N + 1)."""
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, trees: TreeDistribution, heads: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, scores: Tensor, trees: Inference, heads: Tensor, found: NDArray[np.float64]
+    ) -> Tensor:
         _keep(ctx, trees, scores, heads)
-        _prepare_marginals(ctx, trees)
-        return torch.from_numpy(np.asarray(trees.log_prob(as_array(heads))))
+        return torch.from_numpy(found)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
@@ -134,29 +135,25 @@ class LogProbs(Function):
         words = torch.from_numpy(mark_words(ctx.trees.sentences.lengths, scores.shape[1]))
         counts = torch.where(words[:, :, None], counts, 0.0)
         marginals = Marginals.apply(scores, ctx.trees)
-        return counts - grad.sum(dim=1)[:, None, None] * marginals, None, None
+        return counts - grad.sum(dim=1)[:, None, None] * marginals, None, None, None
 
 
-def _keep(ctx: Any, trees: TreeDistribution, *tensors: Tensor) -> None:
+def _keep(ctx: Any, trees: Inference, *tensors: Tensor) -> None:
     """Keep what derivatives are found from."""
     ctx.trees = trees
     ctx.save_for_backward(*tensors)
 
 
-def _prepare_marginals(ctx: Any, trees: TreeDistribution) -> None:
+def _prepare_marginals(ctx: Any, trees: Inference) -> None:
     """Find marginals first if a gradient may follow: in a batch, they give the log partition."""
     if ctx.needs_input_grad[0]:
-        trees.marginals  # noqa: B018
+        trees.marginals()
 
 
-def _covariances(trees: TreeDistribution, values: NDArray[Any]) -> NDArray[np.float64]:
+def _covariances(trees: Inference, values: NDArray[Any]) -> NDArray[np.float64]:
     """Find covariances in the kernel, NaN in sentences with a value that is not finite."""
-    if values.size == 0 or values.shape[-1] == 1:
-        return np.zeros(values.shape)
-    wrong = ~np.isfinite(values)
-    if not wrong.any():
-        return trees.inference.arc_covariances(values)
-    likely = trees.inference.marginals() > 0
-    wrong = (wrong & likely).any(axis=(1, 2), keepdims=True)
-    found = trees.inference.arc_covariances(np.where(wrong, 0.0, values))
-    return np.where(wrong & likely, np.nan, found)
+    likely = trees.marginals() > 0
+    wrong = (likely & ~np.isfinite(values)).any(axis=(1, 2), keepdims=True)
+    finite = np.where(wrong, 0.0, values) if wrong.any() else values
+    found = trees.arc_covariances(finite.reshape(trees.sentences.scores.shape))
+    return np.where(wrong & likely, np.nan, found.reshape(values.shape))

@@ -27,24 +27,9 @@ def tree_score(
 ) -> np.float64 | NDArray[np.float64]:
     """Sum the scores of a tree's arcs, in float64.
 
-    Parameters
-    ----------
-    scores, lengths
-        As for `decode`.
-    heads : int array of shape (n + 1,) or (B, N + 1)
-        A head for each word; they need not form a tree. Index 0 and the padding are ignored.
-
-    Returns
-    -------
-    score : float64, or float64 array of shape (B,)
-        The log of the tree's unnormalised weight. 0 for a sentence of no words.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the input is not as described, or a head lies outside its sentence.
-    ArithmeticError
-        If the sum overflows.
+    This is the log of the tree's unnormalised weight, of shape () or (B,); 0 for a sentence of no
+    words. The heads need not form a tree, but lie inside their sentence. ArithmeticError if a sum
+    overflows.
 
     Examples
     --------
@@ -66,21 +51,10 @@ def tree_score(
 def is_tree(
     heads: IntArray, *, lengths: IntArray | int | None = None, single_root: bool = True
 ) -> bool | NDArray[np.bool_]:
-    """Check whether heads form a tree.
+    """Check whether heads form a tree: a bool, or bool array of shape (B,).
 
-    Parameters
-    ----------
-    heads : int array of shape (n + 1,) or (B, N + 1)
-        Any integers; a head outside its sentence, -1 among them, makes the answer False.
-    lengths
-        As for `decode`.
-    single_root : bool
-        Whether exactly one word must have head 0, or at least one.
-
-    Returns
-    -------
-    answer : bool, or bool array of shape (B,)
-        True only if `heads[0]` is -1. The tree of a sentence of no words counts.
+    Heads may be any integers; one outside its sentence, -1 among them, makes the answer False, and
+    so does `heads[0]` unless it is -1. The tree of a sentence of no words counts.
 
     Notes
     -----
@@ -101,27 +75,10 @@ def is_tree(
 def is_projective(
     heads: IntArray, *, lengths: IntArray | int | None = None
 ) -> bool | NDArray[np.bool_]:
-    """Check whether a tree has no crossing arcs; ROOT stands before the first word.
+    """Check whether trees have no crossing arcs: a bool, or bool array of shape (B,).
 
-    Parameters
-    ----------
-    heads : int array of shape (n + 1,) or (B, N + 1)
-        Trees; several words may be attached to ROOT.
-    lengths
-        As for `decode`.
-
-    Returns
-    -------
-    answer : bool, or bool array of shape (B,)
-
-    Raises
-    ------
-    ValueError
-        If heads do not form a tree; the message names the sentence.
-
-    Notes
-    -----
-    O(n).
+    ROOT stands before the first word, and several words may be attached to it. ValueError if heads
+    do not form a tree. O(n).
 
     Examples
     --------

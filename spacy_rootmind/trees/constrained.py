@@ -98,7 +98,7 @@ class BatchRules(Rules, Protocol):
 
 
 class ValidTrees(NamedTuple):
-    """Valid trees of several sentences, as in `ConstrainedTrees`.
+    """Valid trees of several sentences, as in `ConstrainedTree`.
 
     Heads and labels have a place for each row, and the other arrays one for each sentence. `valid`
     is False for sentences without a valid tree; they have the best of all trees.

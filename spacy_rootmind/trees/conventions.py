@@ -13,8 +13,6 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_rootmind.kernel import batch as kernel
-
 IntArray = NDArray[np.integer[Any]]
 ScoreArray = NDArray[np.floating[Any]]
 BoolArray = NDArray[np.bool_]
@@ -152,11 +150,6 @@ def as_allowed_batch(allowed: BoolArray | None, scores: ScoreArray) -> NDArray[n
             f"expected allowed of the shape of scores, {scores.shape}, received {allowed.shape}"
         )
     return (allowed if allowed.ndim == 3 else allowed[None]).view(np.uint8)
-
-
-def as_num_threads(num_threads: int) -> int:
-    """Check a number of threads, and bound it by what the kernel takes."""
-    return min(as_count("num_threads", num_threads), kernel.MOST_THREADS)
 
 
 def as_flag(name: str, flag: bool) -> bool:

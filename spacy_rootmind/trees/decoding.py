@@ -202,12 +202,7 @@ def decode_kbest(
 ) -> TreeList:
     """Find the k highest-scoring trees of each sentence, best first.
 
-    Parameters
-    ----------
-    scores, lengths, allowed, single_root, projective
-        As for `decode`.
-    k : int
-        Number of trees, at least 1.
+    Arguments and errors are as for `decode`; ArithmeticError if sums of n scores overflow.
 
     Returns
     -------
@@ -217,13 +212,6 @@ def decode_kbest(
     tree_scores : float64 array of shape (k',) or (B, k)
         Their scores, as of `tree_score`; never increasing. -inf in rows without a tree. The result,
         which unpacks into these two, has the number of trees of each sentence as `counts`.
-
-    Raises
-    ------
-    NoTreeError, TypeError, ValueError
-        As `decode`.
-    ArithmeticError
-        If sums of n scores overflow.
 
     Notes
     -----

@@ -36,17 +36,8 @@ class TreeDistribution:
 
     Sums over all trees are made by the first query that needs them, and kept: each result is
     computed once, except that each covariance and gradient takes an elimination of its own.
-
-    Parameters
-    ----------
-    scores, lengths, allowed, single_root, projective, num_threads
-        As for `decode`. Neither scores nor `allowed` are copied: do not change them while this
-        object is in use.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the input is not as described.
+    Arguments are as for `decode`. Neither scores nor `allowed` are copied: do not change them while
+    this object is in use.
 
     Notes
     -----
@@ -59,11 +50,10 @@ class TreeDistribution:
 
     `log_partition` and `log_prob` take n^3 / 3 multiplications, `marginals` n^3, and all that
     follows from marginals O(n^2) more: `entropy`, `expectation`, `cross_entropy` and
-    `kl_divergence`. For a single sentence, `marginals` continue where `log_partition` stopped. In a
-    batch they start again: to use both, ask for `marginals` first, which give `log_partition` as
-    well. With `projective`, by the inside-outside algorithm, all take five times as long for 25
-    words and fifty times for 200. Scores so far apart that float64 would underflow take some ten
-    times as long.
+    `kl_divergence`. To use both, ask for `marginals` first, which give `log_partition` as well.
+    With `projective`, by the inside-outside algorithm, all take five times as long for 25 words and
+    fifty times for 200. Scores so far apart that float64 would underflow take some ten times as
+    long.
 
     Nothing is subtracted in the elimination. The error of `log_partition` is a few units in the
     last place, or of 1 where that is larger; that of `marginals` a few units in the last place of
@@ -72,8 +62,7 @@ class TreeDistribution:
 
     An object may be used by several threads at once; what two of them ask for at the same time may
     be computed twice. Arrays that it returns are copies, except for `marginals`, which are
-    read-only. A copy of the object has the same scores (a deep copy has its own), and no results
-    yet.
+    read-only.
 
     References
     ----------
@@ -139,16 +128,9 @@ class TreeDistribution:
 
     @property
     def log_partition(self) -> Float:
-        """Log of the summed weights of all trees, log Z, in nats.
+        """Log of the summed weights of all trees, log Z, in nats, of shape () or (B,).
 
-        Float64, or float64 array of shape (B,). 0 for a sentence of no words, which has one tree,
-        the empty one.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> TreeDistribution(np.zeros((4, 4))).log_partition.round(6) == np.log(9).round(6)
-        np.True_
+        0 for a sentence of no words, which has one tree, the empty one.
         """
         return self.sentences.numbers(self.inference.log_partitions())
 
@@ -156,9 +138,9 @@ class TreeDistribution:
     def marginals(self) -> NDArray[np.float64]:
         """Probability of each arc, `marginals[dep, head]`.
 
-        Float64 array of the shape of the scores; read-only as a property, while the function
-        `arc_marginals` returns a new one. Each word's row adds up to 1; with `single_root`, so does
-        ROOT's column. 0 where no arc can be: in row 0, on the diagonal, in the padding, where
+        An array of the shape of the scores; read-only as a property, while the function
+        `arc_marginals` returns a new array. Each word's row adds up to 1; with `single_root`, so
+        does ROOT's column. 0 where no arc can be: in row 0, on the diagonal, in the padding, where
         forbidden. These are also the derivatives of `log_partition` with respect to the scores.
 
         Examples
@@ -173,18 +155,9 @@ class TreeDistribution:
         return marginals
 
     def entropy(self) -> Float:
-        """Find the entropy of the distribution.
+        """Find the entropy of the distribution, in nats, of shape () or (B,).
 
-        Returns
-        -------
-        entropy : float64, or float64 array of shape (B,)
-            In nats. 0 where there is only one tree, log of their number where all are equally good.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> TreeDistribution(np.zeros((4, 4))).entropy().round(6) == np.log(9).round(6)
-        np.True_
+        0 where there is only one tree, the log of their number where all are equally good.
         """
         return self.sentences.numbers(self.inference.entropies())
 
@@ -192,14 +165,10 @@ class TreeDistribution:
     def single_root_log_prob(self) -> Float:
         """Log probability that a tree of these scores has a single root, among all trees.
 
-        Float64, or float64 array of shape (B,), at most 0; whatever `single_root` is. -inf where no
-        tree has a single root, but others are possible. The inverse of its exponential is the mean
-        number of trees that rejection sampling draws for one with a single root.
-
-        Raises
-        ------
-        NoTreeError
-            If a sentence has no tree at all.
+        Its shape is () or (B,), whatever `single_root` is. -inf where no tree has a single root,
+        but others are possible; NoTreeError where there is no tree at all. The inverse of its
+        exponential is the mean number of trees that rejection sampling draws for one with a single
+        root.
 
         Examples
         --------
@@ -224,13 +193,6 @@ class TreeDistribution:
         log_prob : float64, or float64 array of shape (B,), (k,) or (B, k)
             In nats, at most 0. -inf where heads form no tree of the wanted kind, have a forbidden
             arc, or are all -1, as behind a sentence's last tree.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If heads are not as described, or some of a row lie outside their sentence.
-        ArithmeticError
-            If a log probability is below -1.8e308, which float64 does not hold.
 
         Notes
         -----
@@ -261,21 +223,12 @@ class TreeDistribution:
         Parameters
         ----------
         heads : int array of shape (n + 1,) or (B, N + 1)
-            A head for some words, and -1 for those whose head may be any. Index 0 and the padding
-            are ignored. For k sets of arcs of each sentence, of shape (k, n + 1) or (B, k, N + 1).
+            As for `log_prob`, with -1 for the words whose head may be any.
 
         Returns
         -------
         log_prob : float64, or float64 array of shape (B,), (k,) or (B, k)
             In nats, at most 0. -inf where no tree has all of them.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If heads are not as described, or some of a row lie outside their sentence.
-        ArithmeticError
-            If each tree with these arcs has one whose score is 1e15 below that of another arc of
-            its word.
 
         Notes
         -----
@@ -354,13 +307,6 @@ class TreeDistribution:
             `other`: it has an arc forbidden there, or several roots where `other` allows one. A
             tree is possible if its arcs are allowed and finite, even if its probability underflows.
 
-        Raises
-        ------
-        TypeError, ValueError
-            If `other` is no TreeDistribution, or has other shapes or lengths.
-        ArithmeticError
-            If the result is above 1.8e308, which float64 does not hold, and not inf.
-
         Examples
         --------
         >>> import numpy as np
@@ -374,9 +320,8 @@ class TreeDistribution:
     def kl_divergence(self, other: "TreeDistribution") -> Float:
         """Find the Kullback-Leibler divergence to `other`: `cross_entropy` minus `entropy`.
 
-        In nats, never negative, and exactly 0 for equal scores. Infinite where `cross_entropy` is,
-        which has the same parameter and errors. The two totals are subtracted with their digits
-        beyond float64.
+        In nats, never negative, and exactly 0 for equal scores; infinite where `cross_entropy` is.
+        The two totals are subtracted with their digits beyond float64.
 
         Examples
         --------
@@ -397,21 +342,14 @@ class TreeDistribution:
         Parameters
         ----------
         values : float, int or bool array of the shape of the scores
-            What each arc adds, `values[dep, head]`. Values of arcs of probability 0 are
-            ignored, whatever they hold. For d sums, of shape (d, n + 1, n + 1) or
-            (B, d, N + 1, N + 1).
+            What each arc adds, `values[dep, head]`; finite for arcs of positive probability, and
+            ignored for others. For d sums, of shape (d, n + 1, n + 1) or (B, d, N + 1, N + 1).
 
         Returns
         -------
         expectation : float64, or float64 array of shape (B,), (d,) or (B, d)
-            The mean over all trees of the sum of `values[dep, heads[dep]]`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `values` are not as described, or not finite for an arc of positive probability.
-        ArithmeticError
-            If their sum overflows.
+            The mean over all trees of the sum of `values[dep, heads[dep]]`. ArithmeticError if it
+            overflows.
 
         Examples
         --------
@@ -427,16 +365,11 @@ class TreeDistribution:
         return self.sentences.numbers(means if several else means[:, 0])
 
     def expectation_gradient(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """Find the gradient of `expectation` with respect to the scores.
+        """Find the gradient of `expectation` with respect to the scores, of the shape of `values`.
 
-        It is also the covariance of each arc (1 in trees that have it, 0 in others) with the sum.
-        `values` and errors are as for `covariance`.
-
-        Returns
-        -------
-        gradient : float64 array of the shape of `values`
-            0 where no arc can be. Each word's row adds up to 0; with `single_root`, so does ROOT's
-            column.
+        It is also the covariance of each arc (1 in trees that have it, 0 in others) with the sum. 0
+        where no arc can be. Each word's row adds up to 0; with `single_root`, so does ROOT's
+        column. Errors are as for `covariance`.
 
         Examples
         --------
@@ -456,9 +389,8 @@ class TreeDistribution:
 
         Parameters
         ----------
-        values : float, int or bool array of the shape of the scores
-            What each arc adds to the first sum, as for `expectation`. For d sums, of shape
-            (d, n + 1, n + 1) or (B, d, N + 1, N + 1).
+        values : float, int or bool array
+            What each arc adds to the first sum, or to d sums, as for `expectation`.
         other : float, int or bool array, optional
             The same for the second sum, or e sums; `values` by default.
 
@@ -468,13 +400,7 @@ class TreeDistribution:
             The mean over all trees of the product of both sums, less the product of their means.
             The axis of sentences comes first, then d, then e, each if there is such an axis.
             Without `other`, symmetric, with a diagonal of variances that are never negative.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If values are not as described, or not finite for an arc of positive probability.
-        ArithmeticError
-            If products of values overflow, or scores are too far apart, as for `log_partition`.
+            ArithmeticError if products of values overflow.
 
         Notes
         -----
@@ -500,40 +426,10 @@ class TreeDistribution:
         """
         return self.sentences.numbers(self.inference.covariances(values, other))
 
-    def second_moment(self, values: NDArray[Any], other: NDArray[Any] | None = None) -> Float:
-        """Find the expected product of two sums over the arcs of a tree.
-
-        This is the `covariance`, whose parameters and shapes it has, plus the product of both
-        expectations.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> trees = TreeDistribution(np.zeros((4, 4)))
-        >>> trees.second_moment(np.ones((4, 4))).round(6)
-        np.float64(9.0)
-        """
-        first, several = self.inference.means(values)
-        second, others = (first, several) if other is None else self.inference.means(other)
-        with np.errstate(over="ignore"):
-            products = first[:, :, None] * second[:, None]
-        expectations.check_overflow(products)
-        covariance = self.inference.covariances(values, other)
-        with np.errstate(over="ignore"):
-            found = covariance + expectations.drop_axes(products, several, others)
-        expectations.check_overflow(found)
-        return self.sentences.numbers(found)
-
     def entropy_gradient(self) -> NDArray[np.float64]:
-        """Find the gradient of `entropy` with respect to the scores.
+        """Find the gradient of `entropy` with respect to the scores, of their shape.
 
-        It is minus the covariance of each arc with the score of a tree.
-
-        Returns
-        -------
-        gradient : float64 array of the shape of the scores
-            In nats. 0 where no arc can be. Each word's row adds up to 0; with `single_root`, so
-            does ROOT's column.
+        It is minus the covariance of each arc with the score of a tree: `expectation_gradient`.
 
         Examples
         --------
@@ -552,15 +448,6 @@ class TreeDistribution:
         most = "" if own.is_one else "up to "
         kind = f"single_root={own.single_root}" + ", projective=True" * own.projective
         return f"TreeDistribution({count} of {most}{size}, {kind})"
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Copy and pickle what the object was made of, without results."""
-        own = self.sentences
-        return {"scores": own.scores, **own.arguments, "num_threads": own.workers}
-
-    def __setstate__(self, given: dict[str, Any]) -> None:
-        """Make the object again."""
-        TreeDistribution.__init__(self, **given)
 
 
 def _check_type(other: object) -> None:

@@ -31,26 +31,30 @@ class Functions(NamedTuple):
     several: bool
 
 
-def as_values(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """Check the values of arcs for scores of a shape, and view them as (B, d, N + 1, N + 1)."""
+def as_values(values: NDArray[Any], shape: tuple[int, ...]) -> tuple[NDArray[Any], bool]:
+    """Check the values of arcs for scores of a shape, and view them as (B, d, N + 1, N + 1).
+
+    Returns also whether results have the axis d.
+    """
     if not isinstance(values, np.ndarray) or isinstance(values, np.ma.MaskedArray):
         raise TypeError(f"expected values as a numpy array, received {type(values).__name__}")
     values = np.asarray(values)
     if values.dtype.kind not in "fiub":
         raise TypeError(f"expected values as numbers, received dtype {values.dtype}")
     if values.shape != shape and values.shape[:-3] + values.shape[-2:] != shape:
-        several = ", ".join(map(str, (*shape[:-2], "d", *shape[-2:])))
+        axes = ", ".join(map(str, (*shape[:-2], "d", *shape[-2:])))
         raise ValueError(
             f"expected values of the shape of scores, {shape}, received {values.shape}; or of "
-            f"shape ({several}), for d functions of a tree"
+            f"shape ({axes}), for d functions of a tree"
         )
     if values.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
         values = values.astype(np.float64)
     elif not values.flags.aligned:
         values = values.copy()
     sentences = shape[0] if len(shape) == 3 else 1
-    n_functions = values.shape[-3] if values.ndim > len(shape) else 1
-    return values.reshape(sentences, n_functions, *shape[-2:])
+    several = values.ndim > len(shape)
+    n_functions = values.shape[-3] if several else 1
+    return values.reshape(sentences, n_functions, *shape[-2:]), several
 
 
 def check_finite(values: NDArray[Any], marginals: NDArray[np.float64], sentence: int) -> None:
@@ -118,14 +122,9 @@ def covariances(
     with np.errstate(over="ignore"):
         found = np.ldexp(found, first.exponents[:, :, None] + second.exponents[:, None])
     check_overflow(found)
-    return drop_axes(found, first.several, second.several)
-
-
-def drop_axes(found: NDArray[np.float64], first: bool, second: bool) -> NDArray[np.float64]:
-    """Drop the axes d and e of arguments that are single functions."""
-    if not second:
-        found = found[:, :, 0]
-    return found if first else found[:, 0]
+    axes = zip(found.shape, (True, first.several, second.several), strict=True)
+    shaped: NDArray[np.float64] = found.reshape([size for size, kept in axes if kept])
+    return shaped
 
 
 def check_overflow(found: NDArray[np.float64]) -> None:

@@ -1,7 +1,6 @@
 """Inference over the trees of some sentences, by the kernel; each result is found once and kept."""
 
-import threading
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,60 +10,33 @@ from spacy_rootmind.kernel import query_batch as kernel
 from spacy_rootmind.kernel.batch import BAD_SCORE, OK, ScoreBuffer
 from spacy_rootmind.trees import expectations
 from spacy_rootmind.trees.checks import form_trees
-from spacy_rootmind.trees.conventions import MISSING
+from spacy_rootmind.trees.conventions import MISSING, ROOT
 from spacy_rootmind.trees.decoding import find_best
-from spacy_rootmind.trees.errors import LOST_DIGITS, NoTreeError
+from spacy_rootmind.trees.errors import LOST_DIGITS
 from spacy_rootmind.trees.sentences import Sentences
-
-# Marginals above this are no rounding errors of 0.
-_SURELY_POSITIVE = 1e-6
-
-
-class Results(NamedTuple):
-    """Results for a batch; None for those not found yet. No array is ever changed.
-
-    Attributes
-    ----------
-    summaries : float64 array of shape (B, CONSTANTS + N + 1)
-        As the kernel fills them, except for the entropy, which is not always there.
-    marginals : float64 array of shape (B, N + 1, N + 1)
-    entropy, single_root_log_prob : float64 array of shape (B,)
-    """
-
-    summaries: NDArray[np.float64] | None = None
-    marginals: NDArray[np.float64] | None = None
-    entropy: NDArray[np.float64] | None = None
-    single_root_log_prob: NDArray[np.float64] | None = None
 
 
 class Inference:
     """Sums over the trees of some sentences: by elimination, or over spans if projective.
 
-    Arrays have an axis of sentences, and those that are kept must not be changed.
-
-    Attributes
-    ----------
-    sentences : Sentences
-    lock : RLock
-        Guards the results. Held only while they are read and replaced: nothing is computed and no
-        other lock is taken then. Reentrant, since the handler of a signal may query meanwhile.
+    Results have an axis of sentences, are kept, and must not be changed. Each is kept once it is
+    complete; threads that need one at the same time find it twice, with the same numbers.
     """
 
-    __slots__ = ("_results", "_summations", "lock", "sentences")
+    __slots__ = ("_entropies", "_marginals", "_single_root_log_probs", "_summaries", "sentences")
 
     def __init__(self, sentences: Sentences):
         self.sentences = sentences
-        self.lock = threading.RLock()
-        self._results = Results()
-        # The elimination of a single sentence, from which its marginals continue.
-        self._summations: list[kernel.Summation] | None = None
+        self._summaries: NDArray[np.float64] | None = None
+        self._marginals: NDArray[np.float64] | None = None
+        self._entropies: NDArray[np.float64] | None = None
+        self._single_root_log_probs: NDArray[np.float64] | None = None
 
     def summaries(self) -> NDArray[np.float64]:
-        """Find the summaries of the batch, without the entropy."""
-        results = self._results
-        if results.summaries is None:
-            results = self._eliminate(backwards=False)
-        return cast("NDArray[np.float64]", results.summaries)
+        """Find the summaries of the batch, (B, CONSTANTS + N + 1), as the kernel fills them."""
+        if self._summaries is None:
+            self._summaries = self._summarise(self.sentences.single_root)
+        return self._summaries
 
     def log_partitions(self) -> NDArray[np.float64]:
         """Find log Z of each sentence."""
@@ -73,30 +45,24 @@ class Inference:
 
     def marginals(self) -> NDArray[np.float64]:
         """Find the marginals of the batch: the kept array itself, which is writable."""
-        results = self._results
-        if results.marginals is None:
-            results = self._eliminate(backwards=True)
-        return cast("NDArray[np.float64]", results.marginals)
+        if self._marginals is None:
+            marginals = np.empty(self.sentences.batch.shape)
+            self._summaries = self._summarise(self.sentences.single_root, marginals=marginals)
+            self._marginals = marginals
+        return self._marginals
 
     def entropies(self) -> NDArray[np.float64]:
         """Find the entropy of each sentence."""
-        results = self._results
-        if results.entropy is None:
-            if results.marginals is None:
-                results = self._eliminate(backwards=True, with_entropy=True)
-            else:
-                high, low = self.cross_entropies(results.marginals)
-                results = self._publish(entropy=np.maximum(high + low, 0.0))
-        return cast("NDArray[np.float64]", results.entropy)
+        if self._entropies is None:
+            self._entropies = np.maximum(np.add(*self.cross_entropies(self.marginals())), 0.0)
+        return self._entropies
 
     def single_root_log_probs(self) -> NDArray[np.float64]:
         """Find the log probability of a single root in each sentence, among all trees."""
-        results = self._results
-        if results.single_root_log_prob is None:
-            every = self._summaries_of(False)
-            single = self._summaries_of(True, allow_no_tree=True)
-            results = self._publish(single_root_log_prob=self._log_ratios(single, every))
-        return cast("NDArray[np.float64]", results.single_root_log_prob)
+        if self._single_root_log_probs is None:
+            every, single = self._summaries_of(False), self._summaries_of(True)
+            self._single_root_log_probs = self._log_ratios(single, every)
+        return self._single_root_log_probs
 
     def log_probs(self, heads: NDArray[np.int64], words: NDArray[np.intp]) -> NDArray[np.float64]:
         """Find log probabilities of trees, a row each, k for each sentence: (B, k)."""
@@ -181,7 +147,7 @@ class Inference:
 
     def means(self, values: NDArray[Any]) -> tuple[NDArray[np.float64], bool]:
         """Find the expectations of sums, (B, d), and whether d is an axis of results."""
-        batch, several = self._as_values(values)
+        batch, several = expectations.as_values(values, self.sentences.scores.shape)
         found = np.empty(batch.shape[:2])
         marginals = self.marginals()
         for i in range(batch.shape[1]):
@@ -213,47 +179,24 @@ class Inference:
         """Allocate memory for queries, once per thread."""
         return [kernel.Query(self.sentences.longest) for _ in range(self.sentences.workers)]
 
-    def _eliminate(self, *, backwards: bool, with_entropy: bool = False) -> Results:
-        """Sum over all trees, and go back through the elimination for marginals and entropy."""
-        own = self.sentences
-        marginals = np.empty(own.batch.shape) if backwards else None
-        kept = self._pop_summations() if backwards else None
-        summations = kept or self._new_summations()
-        summaries = self._summarise(
-            own.single_root,
-            summations,
-            marginals=marginals,
-            with_entropy=with_entropy,
-            resume=kept is not None,
-        )
-        return self._publish(
-            summations if len(own) == 1 and not backwards else None,
-            summaries=summaries,
-            marginals=marginals,
-            entropy=summaries[:, kernel.ENTROPY] if with_entropy else None,
-        )
-
-    def _summaries_of(
-        self, single_root: bool, *, allow_no_tree: bool = False
-    ) -> NDArray[np.float64]:
-        """Summarise all trees of either kind; if allowed, log Z is -inf where there are none."""
-        results = self._results
-        if single_root == self.sentences.single_root and results.summaries is not None:
-            return results.summaries
-        return self._summarise(single_root, self._new_summations(), allow_no_tree=allow_no_tree)
+    def _summaries_of(self, single_root: bool) -> NDArray[np.float64]:
+        """Summarise all trees of either kind; log Z is -inf where none has a single root."""
+        if single_root == self.sentences.single_root and self._summaries is not None:
+            return self._summaries
+        return self._summarise(single_root, allow_no_tree=single_root)
 
     def _new_summations(self) -> list[kernel.Summation]:
         """Allocate memory for sums, once per thread."""
         own = self.sentences
         return [kernel.Summation(own.longest, own.projective) for _ in range(own.workers)]
 
-    def _summarise(
-        self, single_root: bool, summations: list[kernel.Summation], **settings: Any
-    ) -> NDArray[np.float64]:
+    def _summarise(self, single_root: bool, **settings: Any) -> NDArray[np.float64]:
         """Sum over the trees of either kind, with settings of the kernel; returns summaries."""
         own = self.sentences
         summaries = np.empty((len(own), kernel.CONSTANTS + own.batch.shape[1]))
-        failed = kernel.sum_batch(own.buffer(), single_root, summations, summaries, **settings)
+        failed = kernel.sum_batch(
+            own.buffer(), single_root, self._new_summations(), summaries, **settings
+        )
         if failed[0] != OK:
             own.raise_failure(failed, single_root=single_root)
         return summaries
@@ -265,14 +208,8 @@ class Inference:
         kernel.log_ratio_batch(self.sentences.lengths, part, whole, found)
         return found
 
-    def _as_values(self, values: NDArray[Any]) -> tuple[NDArray[Any], bool]:
-        """View the values of arcs as (B, d, N + 1, N + 1); says whether d is an axis of results."""
-        shape = self.sentences.scores.shape
-        batch = expectations.as_values(values, shape)
-        return batch, values.ndim > len(shape)
-
     def _normalize(self, values: NDArray[Any]) -> expectations.Functions:
-        batch, several = self._as_values(values)
+        batch, several = expectations.as_values(values, self.sentences.scores.shape)
         own = self.sentences
         return expectations.normalize(
             batch, self.marginals(), own.lengths, own.single_root, several
@@ -300,60 +237,16 @@ class Inference:
         possible = own.possible_arcs()
         missing = possible & ~theirs.possible_arcs()
         infinite = np.zeros(len(own), dtype=np.bool_)
+        if missing.any():
+            infinite |= self._count_most(missing, possible) > 0
         if theirs.single_root and not own.single_root:
-            infinite = self._may_have_several_roots(possible)
-        marginals = self.marginals()
-        for sentence in np.flatnonzero(missing.any(axis=(1, 2)) & ~infinite).tolist():
-            arcs, n = missing[sentence], own.lengths[sentence]
-            infinite[sentence] = (marginals[sentence][arcs] > _SURELY_POSITIVE).any() or (
-                self._some_tree_has(arcs[: n + 1, : n + 1], possible[sentence])
-            )
+            from_root = possible & (np.arange(possible.shape[2]) == ROOT)
+            infinite |= self._count_most(from_root, possible) > 1
         return infinite
 
-    def _may_have_several_roots(self, possible: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Mark the sentences with a tree of possible arcs that has several roots."""
-        # The best tree by the number of its root arcs.
-        points = np.zeros(self.sentences.batch.shape)
-        points[:, :, 0] = 1.0
-        possible_points = self.sentences.changed(
-            batch=points, mask=possible.view(np.uint8), single_root=False
-        )
-        heads = find_best(possible_points)
-        several: NDArray[np.bool_] = (heads == 0).sum(axis=1) > 1
-        return several
-
-    def _some_tree_has(self, arcs: NDArray[np.bool_], possible: NDArray[np.bool_]) -> bool:
-        """Check whether one of a sentence's arcs is in some tree; decodes once per word."""
-        sentence = Sentences(
-            np.zeros(arcs.shape),
-            single_root=self.sentences.single_root,
-            projective=self.sentences.projective,
-        )
-        for dep in np.flatnonzero(arcs.any(axis=1)).tolist():
-            only = possible[: len(arcs), : len(arcs)].copy()
-            only[dep] = arcs[dep]
-            try:
-                find_best(sentence.changed(mask=only[None].view(np.uint8)))
-            except NoTreeError:
-                continue
-            return True
-        return False
-
-    # Results that are kept
-
-    def _publish(
-        self, kept: list[kernel.Summation] | None = None, **found: NDArray[np.float64] | None
-    ) -> Results:
-        """Add complete results for all threads, unless they are there; returns all results."""
-        with self.lock:
-            before = self._results
-            new = {name: array for name, array in found.items() if getattr(before, name) is None}
-            self._results = results = before._replace(**new)
-            self._summations = (kept or self._summations) if results.marginals is None else None
-        return results
-
-    def _pop_summations(self) -> list[kernel.Summation] | None:
-        """Remove and return the elimination that was kept, if any, so no other thread uses it."""
-        with self.lock:
-            kept, self._summations = self._summations, None
-        return kept
+    def _count_most(self, arcs: NDArray[np.bool_], possible: NDArray[np.bool_]) -> NDArray[np.intp]:
+        """Count how many of some arcs a tree of possible arcs has at most; O(n^2)."""
+        points = self.sentences.changed(batch=arcs.astype(np.float64), mask=possible.view(np.uint8))
+        heads = np.maximum(find_best(points), ROOT)
+        counts: NDArray[np.intp] = np.take_along_axis(arcs, heads[:, :, None], axis=2).sum((1, 2))
+        return counts

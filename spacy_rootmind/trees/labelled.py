@@ -66,8 +66,6 @@ def decode_labelled(
         Called with arcs between words, with each of them at most once.
     temperature : float
         Divisor of the scores, which makes them log-weights.
-    projective : bool
-        As for `decode`.
     decode_again : bool
         If not, the trees are the best without labels, and only their arcs are labelled.
 
@@ -140,16 +138,9 @@ def decode_kbest_labelled(
     log_weights : float array of shape (n + 1, n + 1)
         Arc scores over their temperature; -inf forbids an arc.
     k : int
-        Number of labelled trees, at least 1.
+        Number of labelled trees, at least 1; fewer are found only where there are no more.
     find_log_probs : FindLogProbs
         Called with arcs between words, with each of them at most once.
-    projective : bool
-        As for `decode_kbest`.
-
-    Returns
-    -------
-    trees : LabelledTrees
-        Distinct, best first; k' < k only where there are no more.
 
     Notes
     -----

@@ -1,8 +1,5 @@
 """Samples of labelled trees, with and without replacement."""
 
-import heapq
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,20 +22,9 @@ def sample_labelled(
 ) -> LabelledTrees:
     """Draw k single-root trees with their labels, in proportion to their probability.
 
-    Parameters
-    ----------
-    log_weights, k, find_log_probs, projective
-        As for `decode_kbest_labelled`.
-    generator : numpy.random.Generator
-
-    Returns
-    -------
-    trees : LabelledTrees
-        In the order they were drawn, with the log probabilities of trees and labels together.
-
-    Notes
-    -----
-    Given the tree, labels are independent of each other. One random number per word and tree.
+    Arguments are as for `decode_kbest_labelled`. Returns trees in the order they were drawn, with
+    the log probabilities of trees and labels together. Given the tree, labels are independent of
+    each other: one random number per word and tree.
     """
     heads, log_probs = sample_trees(log_weights, k, projective=projective, seed=generator)
     known = ArcLabels(len(log_weights) - 1, find_log_probs)
@@ -67,92 +53,42 @@ def sample_labelled_distinct(
     """Draw up to k different single-root trees with their labels, without replacement.
 
     Each is drawn in proportion to its probability among those not drawn yet. A tree may be drawn
-    with several labellings.
-
-    Parameters
-    ----------
-    log_weights, k, find_log_probs, projective
-        As for `decode_kbest_labelled`.
-    generator : numpy.random.Generator
-
-    Returns
-    -------
-    trees : LabelledTrees
-        In the order they were drawn, with the log probabilities of trees and labels together; fewer
-        than k only where there are no more.
+    with several labellings. Parameters and results are as for `sample_labelled`; there are fewer
+    than k only where there are no more.
 
     Notes
     -----
-    An exponential race: each labelled tree arrives after an exponentially distributed time whose
-    rate is its probability. The next to arrive is chosen in proportion to the rates of those that
-    have not arrived, so the order of arrival is that of draws without replacement. Minus the log of
-    a time is a Gumbel variable, as in Kool, van Hoof & Welling (2019).
+    The labelled trees that are not drawn yet are divided into sets, each with its probability:
 
-    Few of the times are needed, and each follows from earlier ones:
+    - The trees that are not drawn yet, with all of their labellings. The sampler of trees without
+      replacement knows their probability, and draws the next one of them; labels follow freely.
+    - For each result and each of its words behind the one where it left an earlier result: the
+      labellings of its tree with the same labels before this word, and another label at it. The
+      first draw from such a set removes a label from it, and makes a result with sets of its own.
 
-    - The labellings of a tree t together arrive first at the rate P(t). So the order in which trees
-      arrive first is that of trees drawn without replacement, and between two of them passes an
-      exponential time at the rate of all trees that have not arrived, which the sampler knows
-      without subtraction.
-    - The first to arrive in a set is independent of its time, and chosen in proportion to the
-      rates. So a tree's first labelling has a label for each word by the label's probability.
-    - As exponential times have no memory, the other labellings arrive later than the first by times
-      at their own rates, independent of each other. The labellings that agree with it up to some
-      word and have a certain other label there are such a set: it first arrives later by an
-      exponential time at its own rate, which is P(t) times the probabilities of these labels, with
-      its words further on labelled by probability, and so on.
-
-    Nothing is subtracted, and times are logs, so all of it holds for probabilities of any size. At
-    most k trees are drawn. O(n L) for each result, with L labels; O(k n) memory.
+    A set is drawn by its probability, and a labelled tree within it by its own. Nothing is
+    subtracted, and probabilities are logs, so that these are right for any size. At most k trees
+    are drawn. O(k + n L) for each result, with L labels; O(k n) memory.
 
     References
     ----------
-    Kool, van Hoof & Welling (2019), Stochastic Beams and Where to Find Them. Shi, Bieber & Sutton
-    (2020), Incremental Sampling Without Replacement for Sequence Models.
+    Shi, Bieber & Sutton (2020), Incremental Sampling Without Replacement for Sequence Models.
     """
-    race = _Race(log_weights, k, find_log_probs, generator, projective)
-    while race.queue and len(race.found) < k:
-        race.record_next()
-    return race.result()
+    undrawn = _Undrawn(log_weights, k, find_log_probs, generator, projective)
+    while len(undrawn.found) < k and undrawn.draw_next():
+        pass
+    return undrawn.result()
 
 
-class _Arrival(NamedTuple):
-    """The first arrival in a set: all labellings of a tree, or those that share some labels.
+class _Undrawn:
+    """The labelled trees that are not drawn yet; see `sample_labelled_distinct`.
+
+    Words are counted among words with a label, and labels by their columns.
 
     Attributes
     ----------
-    log_time : float
-    number : int
-        Breaks ties.
-    tree : int
-    earlier : int
-        The result with the same labels before `word`.
-    word : int
-        The last word whose label they share, counted among words with a label; -1 if there is none.
-    column : int
-        The column of that label.
-    """
-
-    log_time: float
-    number: int
-    tree: int
-    earlier: int
-    word: int
-    column: int
-
-
-class _Race:
-    """Arrivals of labelled trees; see `sample_labelled_distinct`.
-
-    Attributes
-    ----------
-    queue : list of _Arrival
-        A heap of disjoint sets: all labelled trees that have not arrived, except for
-        labellings of later trees and trees too late for the first k.
     found : list of pairs
-        The tree of each labelled tree that has arrived, and the columns of its words' labels.
-    scores : list of float
-        Its log probability.
+        The tree of each result, and the columns of its words' labels.
     """
 
     def __init__(
@@ -163,45 +99,45 @@ class _Race:
         generator: np.random.Generator,
         projective: bool,
     ) -> None:
-        self.queue: list[_Arrival] = []
         self.found: list[tuple[int, NDArray[np.int64]]] = []
-        self.scores: list[float] = []
+        self._scores: list[float] = []
         self._sentence = Sentences(log_weights, projective=projective)
         self._k = k
         self._labels = ArcLabels(len(log_weights) - 1, find_log_probs)
         self._generator = generator
         # Draws the same trees again, and more of them.
         self._seed = int(generator.integers(2**63))
-        self._pushed = 0
-        self._too_late = np.inf
         self._draw_trees(_FIRST_TREES)
-        self._push_tree(0, -np.inf)
+        self._n_trees = 0
+        # The log probability of the trees not drawn yet, then that of all sets of each result.
+        self._totals = self._log_remaining[:1]
+        # That of the set of each word.
+        self._by_word: list[NDArray[np.float64]] = []
+        # The log probabilities of labels left to the set of a result and a word.
+        self._left: dict[tuple[int, int], NDArray[np.float64]] = {}
 
-    def record_next(self) -> None:
-        """Record the next arrival, and divide the rest of its set into sets."""
-        now = heapq.heappop(self.queue)
-        rows = self._rows(now.tree)
-        drawn = self._draw_columns(rows[now.word + 1 :])
-        if now.word < 0:
-            columns = drawn
-        else:
-            before = self.found[now.earlier][1][: now.word]
-            columns = np.concatenate([before, [now.column], drawn])
-        own = self._labels.log_probs[rows, columns]
-        # For each word, the rate of all labellings that agree up to it.
-        log_rates = self._log_probs[now.tree] + np.concatenate([[0.0], own.cumsum()])
-        self.found.append((now.tree, columns))
-        self.scores.append(float(log_rates[-1]))
-        self._push_others(now, rows, columns, log_rates)
-        if now.word < 0:
-            self._push_tree(now.tree + 1, now.log_time)
+    def draw_next(self) -> bool:
+        """Draw the next labelled tree; returns whether there was one."""
+        if self._totals.max() == -np.inf:
+            return False
+        chosen = self._choose(self._totals)
+        if chosen == 0:
+            word, columns = -1, self._draw_columns(self._rows(self._n_trees))
+            self._record(self._use_next_tree(), word, columns)
+            return True
+        tree, before = self.found[chosen - 1]
+        word = self._choose(self._by_word[chosen - 1])
+        column = self._remove_label(chosen - 1, word)
+        drawn = self._draw_columns(self._rows(tree)[word + 1 :])
+        self._record(tree, word, np.concatenate([before[:word], [column], drawn]))
+        return True
 
     def result(self) -> LabelledTrees:
-        """Collect the arrivals, in order."""
+        """Collect the results, in the order they were drawn."""
         heads = self._heads[[tree for tree, _ in self.found]]
         labels = np.where(heads == ROOT, ROOT_LABEL, MISSING).astype(np.int32)
         labels[heads > 0] = np.concatenate([columns for _, columns in self.found]) + 1
-        return LabelledTrees(heads, labels, np.array(self.scores))
+        return LabelledTrees(heads, labels, np.array(self._scores))
 
     def _draw_trees(self, count: int) -> None:
         """Draw a number of trees without replacement; the first are those drawn before."""
@@ -216,65 +152,57 @@ class _Race:
         self._labels.add(deps[inside], self._heads[inside].astype(np.int64))
         self._passed = np.exp(self._labels.log_probs).cumsum(axis=1)
 
+    def _use_next_tree(self) -> int:
+        """Count the next tree as drawn; returns its number."""
+        self._n_trees += 1
+        if self._n_trees == len(self._heads) and not self._no_more_trees:
+            self._draw_trees(2 * self._n_trees)
+        are_left = self._n_trees < len(self._heads)
+        self._totals[0] = self._log_remaining[self._n_trees] if are_left else -np.inf
+        return self._n_trees - 1
+
     def _rows(self, tree: int) -> NDArray[np.int64]:
         """Find the rows of labels of a tree's words, except for the root."""
         deps = np.flatnonzero(self._heads[tree] > 0)
         rows: NDArray[np.int64] = self._labels.rows[deps, self._heads[tree, deps]]
         return rows
 
+    def _choose(self, log_weights: NDArray[np.float64]) -> int:
+        """Choose an index in proportion to its weight, by the largest of Gumbel variables."""
+        return int((log_weights + self._generator.gumbel(size=len(log_weights))).argmax())
+
     def _draw_columns(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Draw a label for each row of log probabilities."""
         return _choose_columns(self._passed, rows, self._generator.random(len(rows)))
 
-    def _draw_log_times(self, shape: tuple[int, ...]) -> NDArray[np.float64]:
-        """Draw logs of exponential times at a rate of 1."""
-        numbers = np.maximum(self._generator.random(shape), 2.0**-54)
-        log_times: NDArray[np.float64] = np.log(-np.log1p(-numbers))
-        return log_times
+    def _remove_label(self, result: int, word: int) -> int:
+        """Draw the label of a word from the set of a result, and remove it from the set."""
+        tree, columns = self.found[result]
+        rows, log_probs = self._rows(tree), self._labels.log_probs
+        left = self._left.get((result, word))
+        if left is None:
+            left = self._left[result, word] = log_probs[rows[word]].copy()
+            left[columns[word]] = -np.inf
+        column = self._choose(left)
+        left[column] = -np.inf
+        agreeing = self._log_probs[tree] + log_probs[rows[:word], columns[:word]].sum()
+        self._by_word[result][word] = agreeing + np.logaddexp.reduce(left)
+        self._totals[result + 1] = np.logaddexp.reduce(self._by_word[result])
+        return column
 
-    def _push_tree(self, tree: int, log_time: float) -> None:
-        """Add the next tree, if there is one, to arrive after the time of the one before."""
-        if tree == len(self._heads) and not self._no_more_trees:
-            self._draw_trees(2 * tree)
-        if tree < len(self._heads):
-            wait = self._draw_log_times(()) - self._log_remaining[tree]
-            self._push([float(np.logaddexp(log_time, wait))], [(tree, -1, -1, -1)])
-
-    def _push_others(
-        self,
-        now: _Arrival,
-        rows: NDArray[np.int64],
-        columns: NDArray[np.int64],
-        log_rates: NDArray[np.float64],
-    ) -> None:
-        """Add the sets that differ from an arrival in the label of some word after `now.word`."""
-        start = now.word + 1
-        rates = log_rates[start:-1, None] + self._labels.log_probs[rows[start:]]
-        rates[np.arange(len(rates)), columns[start:]] = -np.inf
-        times = np.logaddexp(now.log_time, self._draw_log_times(rates.shape) - rates).ravel()
-        wanted = self._k - len(self.found)
-        soon = np.flatnonzero(times < self._too_late)
-        if len(soon) > wanted:
-            soon = soon[np.argpartition(times[soon], wanted)[:wanted]]
-        words, others = np.divmod(soon, max(rates.shape[1], 1))
-        earlier = len(self.found) - 1
-        self._push(
-            times[soon].tolist(),
-            [
-                (now.tree, earlier, word + start, column)
-                for word, column in zip(words.tolist(), others.tolist(), strict=True)
-            ],
-        )
-
-    def _push(self, log_times: list[float], sets: list[tuple[int, int, int, int]]) -> None:
-        """Add sets to the queue, and leave out those that are too late once it is long."""
-        for log_time, one in zip(log_times, sets, strict=True):
-            heapq.heappush(self.queue, _Arrival(log_time, self._pushed, *one))
-            self._pushed += 1
-        if len(self.queue) > 2 * self._k:
-            # In order, and so a heap.
-            self.queue = heapq.nsmallest(self._k - len(self.found), self.queue)
-            self._too_late = self.queue[-1].log_time if self.queue else -np.inf
+    def _record(self, tree: int, word: int, columns: NDArray[np.int64]) -> None:
+        """Record a result that left an earlier one at a word, and make its sets."""
+        others = self._labels.log_probs[self._rows(tree)]
+        own = others[np.arange(len(columns)), columns]
+        others[np.arange(len(columns)), columns] = -np.inf
+        # For each word, the log probability of all labellings that agree before it.
+        agreeing = self._log_probs[tree] + np.concatenate([[0.0], own.cumsum()])
+        by_word = agreeing[:-1] + np.logaddexp.reduce(others, axis=1)
+        by_word[: word + 1] = -np.inf
+        self.found.append((tree, columns))
+        self._scores.append(float(agreeing[-1]))
+        self._by_word.append(by_word)
+        self._totals = np.append(self._totals, np.logaddexp.reduce(by_word))
 
 
 def _choose_columns(

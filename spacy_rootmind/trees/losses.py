@@ -1,9 +1,9 @@
 """Losses of arc scores against gold heads or a teacher, with their gradients.
 
-Each takes the scores of one sentence or of a batch, and returns a number for each sentence together
-with the gradient of their sum with respect to the scores. Conventions are in
-spacy_rootmind.trees.conventions; a gold head of -1 is missing. For training in torch, see
-`spacy_rootmind.torch`; in JAX, the gradient is the result of a custom VJP.
+Each takes the scores of one sentence or of a batch, and returns a loss for each sentence and the
+gradient of their sum with respect to the scores; `tree_crf` describes arguments and results.
+For training in torch, see `spacy_rootmind.torch`; in JAX, the gradient is the result of a custom
+VJP.
 """
 
 from typing import Any, NoReturn
@@ -50,11 +50,10 @@ def tree_crf(
 
     Parameters
     ----------
+    heads : int array of shape (n + 1,) or (B, N + 1)
+        Gold heads, 0 for the root token, -1 where a word's head is unknown.
     scores, lengths, allowed, single_root, projective, num_threads
         As for `decode`.
-    heads : int array of shape (n + 1,) or (B, N + 1)
-        Gold heads, 0 for the root token, -1 where a word's head is unknown. Index 0 and the padding
-        are ignored.
 
     Returns
     -------
@@ -62,7 +61,7 @@ def tree_crf(
         Of each sentence, in nats, never negative. 0 if no head is known.
     gradient : array of the shape and dtype of `scores`
         Of the sum of the losses: the arc marginals of all trees minus the marginals of the trees
-        that agree. 0 where no arc can be.
+        that agree.
 
     Raises
     ------
@@ -70,8 +69,6 @@ def tree_crf(
         If a sentence has no tree of the wanted kind, or none that agrees with its gold heads: these
         have a cycle, several roots, arcs that cross (with `projective`), or an arc that is
         forbidden or has score -inf.
-    ArithmeticError, TypeError, ValueError
-        As `TreeDistribution` and its queries; ValueError also for a head outside its sentence.
 
     Notes
     -----
@@ -129,28 +126,15 @@ def tree_cross_entropy(
 ) -> Loss:
     """Find the cross entropy of a teacher's distribution over trees and that of the scores.
 
+    At least the entropy of the teacher's distribution, which it is where both are the same; inf
+    where the teacher gives some probability to an arc that is forbidden here. If the teacher is
+    certain of one tree, it is `tree_crf`, whose other arguments and results it has.
+
     Parameters
     ----------
-    scores, lengths, allowed, single_root, projective, num_threads
-        As for `decode`.
     marginals : float array of the shape of `scores`
         The teacher's arc marginals, as of `arc_marginals`, over trees of the same kind: each word's
-        row sums to one and, with `single_root`, so does ROOT's column. Row 0, the diagonal and the
-        padding are ignored.
-
-    Returns
-    -------
-    loss : float64, or float64 array of shape (B,)
-        Of each sentence, in nats. At least the entropy of the teacher's distribution, which it is
-        where both are the same; inf where the teacher gives some probability to an arc that is
-        forbidden here. If the teacher is certain of one tree, that of `tree_crf`.
-    gradient : array of the shape and dtype of `scores`
-        Of the sum of the losses: the arc marginals of the scores minus the teacher's.
-
-    Raises
-    ------
-    NoTreeError, ArithmeticError, TypeError, ValueError
-        As `TreeDistribution` and its queries; ValueError also for marginals that are not finite.
+        row sums to one and, with `single_root`, so does ROOT's column.
 
     Notes
     -----
@@ -215,27 +199,14 @@ def perceptron(
     perceptron's own rule: the gradient is 0 where the best tree is right. If heads are missing,
     the best tree that agrees with the others stands for the gold tree.
 
+    The loss is in the unit of scores, and never negative. Its gradient is 1 for the arcs of the
+    best tree, -1 for arcs of the gold tree, 0 for arcs of both. Other arguments and errors are as
+    for `tree_crf`.
+
     Parameters
     ----------
-    scores, heads, lengths, allowed, single_root, projective, num_threads
-        As for `tree_crf`.
     margin : float
         In the unit of scores, at least 0.
-
-    Returns
-    -------
-    loss : float64, or float64 array of shape (B,)
-        Of each sentence, in the unit of scores, never negative.
-    gradient : array of the shape and dtype of `scores`
-        Of the sum of the losses: 1 for the arcs of the best tree, -1 for arcs of the gold tree,
-        0 for arcs of both.
-
-    Raises
-    ------
-    NoTreeError, ValueError
-        As `tree_crf`; ValueError also for a negative margin.
-    ArithmeticError
-        If differences between scores overflow.
 
     Notes
     -----
@@ -326,25 +297,8 @@ def head_selection(
 ) -> Loss:
     """Find the cross entropy of gold heads under the softmax over each word's heads.
 
-    Parameters
-    ----------
-    scores, heads, lengths, allowed
-        As for `tree_crf`. The heads need not form a tree.
-
-    Returns
-    -------
-    loss : float64, or float64 array of shape (B,)
-        Of each sentence, summed over its words with a gold head, in nats.
-    gradient : array of the shape and dtype of `scores`
-        Of the sum of the losses. 0 for words whose head is missing.
-
-    Raises
-    ------
-    ArithmeticError
-        If differences between scores overflow.
-    TypeError, ValueError
-        If the input is not as described; NaN and +inf inside a sentence among it, where allowed. If
-        the gold arc of a word is forbidden or has score -inf, or a head lies outside its sentence.
+    The heads need not form a tree, but their arcs must be allowed and have scores above -inf.
+    Arguments and results are as for `tree_crf`: in nats, summed over the words with a gold head.
 
     Notes
     -----

@@ -1,7 +1,7 @@
 """Log partition, arc marginals, entropy and log probabilities, each by one call.
 
-Each function is a query of a `TreeDistribution`, made of the same arguments. The object does with
-one elimination for several queries.
+Each function is a query of a `TreeDistribution`, with the same arguments, errors, cost and
+accuracy. The object does with one elimination for several queries.
 """
 
 import functools
@@ -46,8 +46,7 @@ def with_arguments_of(
 def log_partition(trees: TreeDistribution) -> Float:
     """Sum the weights of all trees of each sentence, as a log: log Z, of shape () or (B,).
 
-    In nats; 0 for a sentence without words, which has one tree, the empty one. Arguments, errors,
-    cost and accuracy are as for `TreeDistribution`.
+    In nats; 0 for a sentence of no words, which has one tree, the empty one.
 
     Examples
     --------
@@ -64,8 +63,7 @@ def arc_marginals(trees: TreeDistribution) -> NDArray[np.float64]:
     """Find the probability of each arc, `marginals[dep, head]`, of the shape of the scores.
 
     Each word's row adds up to 1, and 0 stands where no arc can be: see
-    `TreeDistribution.marginals`. Arguments, errors, cost and accuracy are as for
-    `TreeDistribution`.
+    `TreeDistribution.marginals`.
 
     Examples
     --------
@@ -82,7 +80,7 @@ def arc_marginals(trees: TreeDistribution) -> NDArray[np.float64]:
 def entropy(trees: TreeDistribution) -> Float:
     """Find the entropy of the distribution over the trees of each sentence, of shape () or (B,).
 
-    In nats. Arguments, errors, cost and accuracy are as for `TreeDistribution`.
+    In nats.
 
     Examples
     --------
@@ -106,7 +104,7 @@ def tree_log_prob(
     """Find the log probability of a given tree of each sentence.
 
     As `TreeDistribution.log_prob`, of one tree of each sentence alone, all of whose heads lie
-    inside it. Arguments, errors, cost and accuracy are as for `TreeDistribution`.
+    inside it.
 
     Examples
     --------

@@ -58,12 +58,11 @@ def sample_trees(
 
     Parameters
     ----------
-    scores, lengths, allowed, single_root, num_threads
-        As for `decode`.
+    scores, lengths, allowed, single_root, projective, num_threads
+        As for `decode`. Projective trees are drawn from the root down, span by span; their `method`
+        is "auto".
     k : int
         Number of trees, at least 1.
-    projective : bool
-        As for `decode`. These trees are drawn from the root down, span by span; `method` is "auto".
     replace : bool
         Whether a tree may be drawn again. Without replacement each tree is drawn in proportion to
         its weight among those not drawn yet.
@@ -112,19 +111,18 @@ def sample_trees(
         Trees with an arc further than 1e15 below another of its word count as impossible there.
     log_probs : float64 array of shape (k',) or (B, k)
         The exact log probability of each tree, as of `tree_log_prob`, whatever the method and with
-        or without replacement; -inf in rows without a tree. The result, which unpacks into these
-        two, has the number of trees of each sentence as `counts`.
+        or without replacement; -inf in rows without a tree. As for `decode_kbest`, the result has
+        `counts` as well.
 
     Raises
     ------
-    NoTreeError, TypeError, ValueError
-        As `decode`.
     RuntimeError
         If a walk does not come to an end in `max_steps` steps, or cannot, unless `method` is
         "auto".
     ArithmeticError
         If sums of scores overflow, or trees need an arc that lies 1e15 below another of its word,
         without replacement also if only those not yet drawn do; if "colbourn" lost its digits.
+        Other errors are as for `decode`.
 
     Notes
     -----

@@ -13,9 +13,9 @@ from spacy_rootmind.trees.conventions import (
     Scalar,
     ScoreArray,
     as_allowed_batch,
+    as_count,
     as_flag,
     as_lengths,
-    as_num_threads,
     as_score_batch,
     blocks_of_rows,
     mark_arcs,
@@ -76,7 +76,8 @@ class Sentences:
         self.longest = width - 1 if lengths is None else int(words.max(initial=0))
         self.single_root = as_flag("single_root", single_root)
         self.projective = as_flag("projective", projective)
-        self.workers = min(as_num_threads(num_threads), n_sentences or 1)
+        threads = min(as_count("num_threads", num_threads), kernel.MOST_THREADS)
+        self.workers = min(threads, n_sentences or 1)
 
     def changed(self, **attributes: Any) -> "Sentences":
         """Copy the record, with some attributes replaced."""
@@ -101,21 +102,6 @@ class Sentences:
     def scores(self) -> ScoreArray:
         """The scores as they came."""
         return self.shaped(self.batch)
-
-    @property
-    def allowed(self) -> BoolArray | None:
-        """The allowed arcs as they came."""
-        return None if self.mask is None else self.shaped(self.mask.view(np.bool_))
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The arguments that the functions of scores have in common, except for threads."""
-        return {
-            "lengths": self.lengths,
-            "allowed": self.allowed,
-            "single_root": self.single_root,
-            "projective": self.projective,
-        }
 
     def shaped(self, batch: NDArray[Scalar]) -> NDArray[Scalar]:
         """Drop the axis of sentences if the scores came without."""

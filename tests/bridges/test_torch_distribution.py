@@ -61,33 +61,6 @@ def test_projective_queries_are_those_of_arrays():
     assert np.array_equal(log_probs.detach(), wanted.scores)
 
 
-@pytest.mark.parametrize("projective", [True, False])
-def test_probabilities_of_arcs_have_gradients(projective):
-    scores, lengths = make_scores(2, 5, 5), torch.tensor([4, 2])
-    allowed = torch.ones(2, 5, 5, dtype=torch.bool)
-    allowed[0, 2, 1] = False
-    kind = {"lengths": lengths, "allowed": allowed, "projective": projective}
-    heads = torch.full((2, 3, 5), -1)
-    # The second has two roots, the third is no condition.
-    heads[:, 0, 1], heads[:, 1, 1:3], heads[0, 0, 3] = 0, 0, 4
-
-    def find(scores):
-        return tensors.TreeDistribution(scores, **kind).log_prob_of_arcs(heads)
-
-    found = find(scores)
-    options = {**kind, "lengths": lengths.numpy(), "allowed": allowed.numpy()}
-    arrays = spacy_rootmind.TreeDistribution(scores.detach().numpy(), **options)
-    wanted = arrays.log_prob_of_arcs(heads.numpy())
-    np.testing.assert_allclose(found.detach(), wanted, atol=1e-12)
-    assert (found[:, 1] == -torch.inf).all()
-    assert torch.autograd.gradcheck(lambda scores: find(scores)[:, [0, 2]], scores)
-    [gradient] = torch.autograd.grad(found[:, 1:].sum(), scores)
-    assert (gradient == 0).all()
-    one = tensors.TreeDistribution(scores[0].float()).log_prob_of_arcs(heads[0, 0])
-    assert one.shape == ()
-    assert one.dtype == torch.float32
-
-
 def test_divergence_of_kinds_of_trees():
     """Single-root trees are some of all trees, so the divergence is minus the log of a share."""
     scores = make_scores(4, 4)
@@ -155,7 +128,7 @@ def test_samples_follow_a_generator():
 @pytest.mark.parametrize("query", ["sample", "k_best"])
 def test_trees_have_the_axes_of_the_class_over_arrays(query):
     """The k trees of a sentence follow each other; rows without a tree are behind the last."""
-    for shape, lengths in [((), 3), ((2,), [3, 1]), ((2, 2), [[4, 0], [1, 2]]), ((0,), [])]:
+    for shape, lengths in [((), 3), ((4,), [4, 0, 1, 2]), ((0,), [])]:
         scores = make_scores(*shape, 5, 5)
         lengths = torch.tensor(lengths, dtype=torch.int64)
         trees = tensors.TreeDistribution(scores, lengths=lengths)
@@ -184,7 +157,7 @@ def test_trees_have_the_axes_of_the_class_over_arrays(query):
 
 
 def test_log_probs_take_one_tree_or_several():
-    for shape in [(), (2,), (2, 3)]:
+    for shape in [(), (2,)]:
         trees = tensors.TreeDistribution(make_scores(*shape, 4, 4))
         heads, log_probs = trees.sample(5)
         assert torch.equal(trees.log_prob(heads), log_probs)
@@ -214,7 +187,7 @@ def test_messages_say_what_is_expected_and_received():
         ),
         (
             lambda: trees.kl_divergence(tensors.TreeDistribution(make_scores(4, 4))),
-            r"scores of one shape, received \(2, 4, 4\) and \(4, 4\)",
+            r"scores of shape \(2, 4, 4\), received \(4, 4\)",
         ),
         (lambda: trees.kl_divergence(trees.scores), "a TreeDistribution, received Tensor"),
         (lambda: trees.sample((3,)), "k as an integer, received tuple"),
@@ -233,7 +206,7 @@ def test_messages_say_what_is_expected_and_received():
         ),
         (
             lambda: tensors.entropy(torch.zeros(3, 3), allowed=torch.ones(3, 3)),
-            r"received torch.float32; convert it with allowed.bool\(\)",
+            "allowed of dtype bool, received float32",
         ),
     ]:
         with pytest.raises((TypeError, ValueError), match=f"expected .*{message}"):
@@ -243,29 +216,35 @@ def test_messages_say_what_is_expected_and_received():
 # --- the same names as over arrays ---------------------------------------------------------------
 
 
-ARRAYS_ALONE = {"inference", "sentences", "cross_entropy", "single_root_log_prob"} | {
+ARRAYS_ALONE = {
+    "inference",
+    "sentences",
+    "cross_entropy",
+    "single_root_log_prob",
+    "log_prob_of_arcs",
+} | {
     # Here by torch.autograd.
-    *("covariance", "expectation", "expectation_gradient", "second_moment", "entropy_gradient"),
+    *("covariance", "expectation", "expectation_gradient", "entropy_gradient"),
 }
 
 
 def test_names_and_kinds_are_those_over_arrays():
     ours, theirs = spacy_rootmind.TreeDistribution, tensors.TreeDistribution
     own = {name for name in dir(ours) if name[0] != "_"}
-    other = {name for name in dir(theirs) if name[0] != "_"}
+    other = {name for name in dir(theirs(torch.zeros(3, 3))) if name[0] != "_"}
     assert own - other == ARRAYS_ALONE
     assert other - own == set()
-    for name in other:
+    for name in other - {"scores", "single_root", "projective"}:
         of_ours, of_theirs = (isinstance(getattr(cls, name), property) for cls in (ours, theirs))
         assert of_ours == of_theirs, name
 
 
 def test_what_a_distribution_is_of_can_be_read():
-    scores, lengths = make_scores(2, 3, 4, 4), torch.tensor([[3, 2, 1], [0, 3, 2]])
+    scores, lengths = make_scores(3, 4, 4), torch.tensor([3, 0, 2])
     for given in (None, lengths):
         trees = tensors.TreeDistribution(scores, lengths=given, single_root=False)
         assert trees.scores is scores
-        assert torch.equal(trees.lengths, torch.full((2, 3), 3) if given is None else lengths)
+        assert torch.equal(trees.lengths, torch.full((3,), 3) if given is None else lengths)
         assert trees.single_root is False
     arrays = spacy_rootmind.TreeDistribution(np.zeros((2, 4, 4)), lengths=np.array([3, 2]))
     assert arrays.scores.shape == (2, 4, 4)

@@ -182,7 +182,7 @@ def test_gradients_may_have_any_size(size):
 def test_gradient_of_log_partition_needs_no_second_elimination(monkeypatch):
     scores = random_scores(2, 6, 6)
     log_z = tensors.log_partition(scores)
-    monkeypatch.setattr(Inference, "_eliminate", None)
+    monkeypatch.setattr(Inference, "_summarise", None)
     log_z.sum().backward()
     monkeypatch.undo()
     assert torch.equal(scores.grad, tensors.arc_marginals(scores.detach()))
@@ -289,15 +289,12 @@ def test_sentences_of_a_batch_are_as_alone(name):
 
 
 @each_of_one
-def test_results_are_those_of_arrays_on_any_axes(name):
+def test_results_are_those_of_arrays(name):
     """Also without any sentence or word."""
     function = getattr(tensors, name)
-    scores = check_scores(2, 3, 4, 4).detach()
-    lengths = torch.tensor([[3, 2, 1], [0, 3, 2]])
-    found = function(scores, lengths=lengths)
-    flat = {"scores": scores.flatten(0, 1).numpy(), "lengths": lengths.flatten().numpy()}
-    wanted = getattr(spacy_rootmind, name)(**flat)
-    assert np.array_equal(found.flatten(0, 1).numpy(), wanted)
+    scores, lengths = check_scores(3, 4, 4).detach(), torch.tensor([3, 0, 2])
+    wanted = getattr(spacy_rootmind, name)(scores.numpy(), lengths=lengths.numpy())
+    assert np.array_equal(function(scores, lengths=lengths).numpy(), wanted)
     for shape in [(0, 4, 4), (2, 1, 1), (1, 1)]:
         nothing = torch.zeros(shape, requires_grad=True)
         function(nothing).sum().backward()
@@ -322,11 +319,10 @@ def test_narrow_numbers_are_rounded_once(name, dtype):
         assert torch.equal(gradient, expected.to(dtype))
 
 
-def test_numbers_beyond_a_dtype_are_refused():
+def test_numbers_beyond_a_dtype_are_infinite():
     scores = torch.full((2, 4, 4), 3e4, dtype=torch.float16)
     scores[0] = 0
-    with pytest.raises(ArithmeticError, match=r"sentence 1: 90002.* beyond torch.float16"):
-        tensors.log_partition(scores)
+    assert tensors.log_partition(scores).isinf().tolist() == [False, True]
     assert tensors.arc_marginals(scores).isfinite().all()
 
 
@@ -404,29 +400,21 @@ NAN[1, 2, 1] = torch.nan
 WRONG = [
     ((np.zeros((3, 3)),), {}, TypeError, r"torch tensor, received ndarray"),
     ((ZEROS.long(),), {}, TypeError, r"received torch.int64; convert .* scores.float"),
-    ((ZEROS.to_sparse(),), {}, TypeError, r"dense scores, .*torch.sparse_c.*; .* scores.to_dense"),
-    ((ZEROS.to("meta"),), {}, TypeError, "received a tensor on the device 'meta'"),
+    ((ZEROS.to_sparse(),), {}, TypeError, r"to_dense\(\)"),
+    ((ZEROS.to("meta"),), {}, NotImplementedError, "meta"),
     ((torch.zeros(3, 4),), {}, ValueError, r"shape \(n \+ 1, n \+ 1\) or .*, received \(3, 4\)"),
     (
         *((ZEROS,), {"allowed": torch.ones(2, 3, dtype=torch.bool)}),
         *(ValueError, r"shape of scores, \(3, 3\), received \(2, 3\)"),
     ),
-    ((ZEROS,), {"allowed": ZEROS.long()}, TypeError, r"dtype torch.bool, received torch.int64"),
+    ((ZEROS,), {"allowed": ZEROS.long()}, TypeError, "dtype bool, received int64"),
     *(
         ((ZEROS[None],), {"lengths": lengths}, TypeError, r"lengths as integers, received dtype")
         for lengths in (torch.tensor([2.0]), [2.0])
     ),
-    # As many lengths as sentences, but in another shape.
-    *(
-        (
-            *((torch.zeros(2, 3, 3, 3),), {"lengths": lengths}),
-            *(ValueError, r"lengths of shape \(2, 3\), .* received \(6,\)"),
-        )
-        for lengths in (torch.full((6,), 2), np.full(6, 2))
-    ),
     (
-        *((torch.zeros(2, 3, 4, 4), torch.zeros(3, 2, 4, 4)), {}),
-        *(ValueError, r"of one shape, received \(2, 3, 4, 4\) and \(3, 2, 4, 4"),
+        *((torch.zeros(2, 4, 4), torch.zeros(3, 4, 4)), {}),
+        *(ValueError, r"scores of shape \(2, 4, 4\), received \(3, 4, 4"),
     ),
     ((NAN,), {}, ValueError, r"sentence 1: the score of dep 2, head 1 is nan"),
     ((ZEROS - torch.inf,), {}, spacy_rootmind.NoTreeError, "sentence 0"),

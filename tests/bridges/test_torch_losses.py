@@ -95,7 +95,7 @@ def test_gradcheck(kind):
 @each_loss
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 def test_numbers_are_those_of_arrays(name, dtype):
-    """Rounded to the dtype of the scores; of any axes, strides and devices, alone or in a batch."""
+    """Rounded to the dtype of the scores; of any strides and devices, alone or in a batch."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     scores, heads = make_batch(missing=0.3, holes=0.3)
     given = scores.detach().to(device, dtype).requires_grad_()
@@ -104,35 +104,19 @@ def test_numbers_are_those_of_arrays(name, dtype):
     losses, gradient = getattr(spacy_rootmind, name)(arrays, heads.numpy(), lengths=LENGTHS.numpy())
     loss = getattr(tensors, name)
     strided = given.mT.contiguous().mT
-    several = given.reshape(2, 3, WIDTH, WIDTH)
     for own, gold, words in [
         (given, heads, LENGTHS),
         (strided, heads, LENGTHS.tolist()),
-        (several, heads.reshape(2, 3, WIDTH), LENGTHS.reshape(2, 3)),
     ]:
         found = loss(own, gold.to(device), lengths=words)
         assert (found.dtype, found.device) == (dtype, given.device)
-        assert torch.equal(found.cpu().flatten(), torch.tensor(losses).to(dtype))
+        assert torch.equal(found.cpu(), torch.tensor(losses).to(dtype))
         (by_scores,) = torch.autograd.grad(found.sum(), given)
         assert torch.equal(by_scores.cpu(), torch.tensor(gradient).to(dtype))
     for i, n in enumerate(LENGTHS.tolist()):
         alone = loss(given[i, : n + 1, : n + 1], heads[i, : n + 1].to(device))
         assert alone.shape == ()
         torch.testing.assert_close(alone.cpu(), torch.tensor(losses[i]).to(dtype))
-
-
-@each_loss
-def test_masks_are_another_way_to_give_lengths(name):
-    scores, heads = make_batch()
-    mask = torch.arange(WIDTH) <= LENGTHS[:, None]
-    loss = getattr(tensors, name)
-    wanted = loss(scores, heads, lengths=LENGTHS)
-    for root in (False, True):
-        mask[:, 0] = root
-        assert torch.equal(loss(scores, heads, mask=mask), wanted)
-        trees = tensors.TreeDistribution(scores, mask=mask)
-        assert torch.equal(trees.lengths, LENGTHS)
-        assert torch.equal(tensors.entropy(scores[3], mask=mask[3]), trees.entropy()[3])
 
 
 @each_loss
@@ -148,7 +132,7 @@ def test_graphs_are_those_of_other_losses(name):
     assert torch.equal(first, again)
     with pytest.raises(NotImplementedError, match=r"one derivative .* use TreeDistribution.log_p"):
         torch.autograd.grad(total, scores, create_graph=True)
-    for shape in [(0, 4, 4), (2, 1, 1), (1, 1), (0, 2, 3, 3)]:
+    for shape in [(0, 4, 4), (2, 1, 1), (1, 1)]:
         nothing = torch.zeros(shape, requires_grad=True)
         found = loss(nothing, torch.zeros(shape[:-1], dtype=torch.int64) - 1)
         found.sum().backward()
@@ -158,29 +142,15 @@ def test_graphs_are_those_of_other_losses(name):
 
 ZEROS = torch.zeros(2, 4, 4)
 GOLD = torch.tensor([[-1, 0, 1, 2], [-1, 2, 0, 2]])
-GAP = torch.tensor([[0, 1, 1, 1], [0, 1, 0, 1]]).bool()
 CYCLE = torch.tensor([[-1, 0, 1, 2], [-1, 2, 1, 0]])
 WRONG = [
-    ({"heads": GOLD[0]}, ValueError, r"heads of shape \(2, 4\) for these scores, received \(4,\)"),
+    ({"heads": GOLD[0]}, ValueError, r"heads of shape \(2, 4\) for scores .*, received \(4,\)"),
     ({"heads": GOLD.numpy()}, TypeError, "heads as a torch tensor, received ndarray"),
     ({"heads": GOLD.float()}, TypeError, "heads as an integer array, received dtype float32"),
     ({"heads": GOLD + 2}, ValueError, "sentence 0: word 3 has head 4, expected 0 to 3, or -1"),
     ({"scores": ZEROS.numpy()}, TypeError, "scores as a torch tensor, received ndarray"),
     ({"scores": ZEROS * torch.nan}, ValueError, "sentence 0: the score of dep 1, head 0 is nan"),
-    ({"mask": GAP}, ValueError, "sentence 1: expected a mask whose words follow index 0"),
-    ({"mask": GAP[:, 1:]}, ValueError, r"shape \(2, 4\), .* \(2, 3\); .*pad\(mask, \(1, 0"),
-    (
-        {"mask": GAP.int()},
-        TypeError,
-        r"mask of dtype torch.bool, received .*int32; .*mask.bool",
-    ),
-    ({"mask": GAP, "lengths": [3, 3]}, ValueError, "lengths or a mask, received both"),
-    ({"lengths": GAP}, ValueError, r"lengths of shape \(2,\), .* a mask of words as `mask`"),
     ({"lengths": torch.tensor([3, 4])}, ValueError, "sentence 1: expected a length of 0 to 3"),
-    (
-        *({"scores": -6e4 * torch.nn.functional.one_hot(GOLD.clamp(min=0), 4).half()},),
-        *(ArithmeticError, r"sentence 0: 18000. is beyond torch.float16; .*scores.double"),
-    ),
 ]
 
 
