@@ -13,7 +13,6 @@ from typing import Any
 # imported: one that an update removes breaks only the code that needs it.
 MODULES = {
     "ConfigSchemaTraining": "spacy.schemas",
-    "GLOSSARY": "spacy.glossary",
     "ListenedToComponent": "spacy.ty",
     "RENDER_WRAPPER": "spacy.displacy",
     "StaticVectors": "spacy.ml.staticvectors",

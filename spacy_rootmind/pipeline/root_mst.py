@@ -14,7 +14,6 @@ from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer, set_dropout_rate
 
 from spacy_rootmind.annotation.extensions import ATTRIBUTES, register
-from spacy_rootmind.annotation.glossary import explain_subtypes
 from spacy_rootmind.annotation.gold import GoldBatch, gold_boundaries
 from spacy_rootmind.annotation.noun_chunks import adopt_noun_chunks, set_noun_chunks
 from spacy_rootmind.annotation.sentences import TokenRow
@@ -142,7 +141,7 @@ class RootMST(TrainablePipe):
             "[%s] nlp.rehearse changes nothing in this parser, which has no rehearsal. To keep "
             "what it has learnt, update it with earlier examples as well."
         )
-        explain_subtypes()
+        set_noun_chunks(vocab)
         self.cfg: dict[str, Any] = serialization.initial_cfg()
 
     # --- labels --------------------------------------------------------------------------------
@@ -207,10 +206,6 @@ class RootMST(TrainablePipe):
         # First, as it fails if the user has attributes of the same names.
         if settings.needs_attributes:
             register(*ATTRIBUTES)
-        # At first, None leaves what another parser has set.
-        before = self.settings.noun_chunks if hasattr(self, "settings") else None
-        if settings.noun_chunks != before:
-            set_noun_chunks(self.vocab, settings.noun_chunks)
         self.settings = settings
 
     @property
@@ -587,7 +582,7 @@ class RootMST(TrainablePipe):
         for doc, parse in zip(docs, scores, strict=True):
             annotate(doc, parse)
             # The vocab of a Doc is another than the component's if that is from another pipeline.
-            adopt_noun_chunks(doc, self.settings.noun_chunks)
+            adopt_noun_chunks(doc)
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Parse a stream in batches; if a batch fails, its Docs are parsed one by one.

@@ -5,10 +5,9 @@ import spacy
 from parsers import arcs_of, make_nlp
 from reference_noun_chunks import reference_chunks
 from spacy.tokens import Doc
-from spacy.util import registry
 from trees_of_text import read_tree
 
-from spacy_rootmind.pipeline.label_map import UDLabelMap
+from spacy_rootmind.pipeline.label_map import map_labels
 
 VOCAB = spacy.blank("en").vocab
 # Labels of spaCy's English pipelines.
@@ -49,68 +48,36 @@ SENTENCES = {
 }
 
 
-def make_map(**settings):
-    return registry.misc.get("spacy_rootmind.label_map.v1")(**settings)
-
-
 @pytest.mark.parametrize("name", SENTENCES)
 def test_names(name):
     text, expected = SENTENCES[name]
     doc = read_tree(VOCAB, text)
-    assert " ".join(make_map()(doc)) == expected
+    assert " ".join(token.dep_ for token in map_labels(doc)) == expected
 
 
 def test_names_of_a_treebank_are_spacys(quickstart_docs):
-    relabel = UDLabelMap(make_map())
     for doc in quickstart_docs:
         heads = [token.head.i for token in doc]
-        mapped = relabel(doc.copy())
+        mapped = map_labels(doc.copy())
         labels = [token.dep_ for token in mapped]
         assert set(labels) <= {*SPACYS.split(), "cop"}
         assert [token.head.i for token in mapped] == heads
         assert [sent.start for sent in mapped.sents] == [sent.start for sent in doc.sents]
-        assert [token.dep_ for token in relabel(mapped)] == labels
+        assert [token.dep_ for token in map_labels(mapped)] == labels
 
 
-def test_own_names_come_first_and_alone_if_wanted():
-    text, _ = SENTENCES["objects"]
-    doc = read_tree(VOCAB, text)
-    own = [["obl:unmarked", "time"]]
-    assert make_map(labels=own)(doc)[-1] == "time"
-    expected = [*(token.dep_ for token in doc[:-1]), "time"]
-    assert make_map(labels=own, english=False)(doc) == expected
-
-
-@pytest.mark.parametrize("wrong", [[], ["a", "b", "c"], [1, 2]])
-def test_a_function_that_returns_no_labels_is_refused(wrong):
-    doc = read_tree(VOCAB, "We/PRON/nsubj/2 laughed/VERB/root/0")
-    with pytest.raises(ValueError, match="expected label_map to return 2 labels"):
-        UDLabelMap(lambda doc: wrong)(doc)
-    assert [token.dep_ for token in doc] == ["nsubj", "root"]
-
-
-@pytest.mark.parametrize("wrong", [{"obl": "pobj"}, "obl", [["obl"]], [["obl", 1]]])
-def test_own_names_are_pairs(wrong):
-    with pytest.raises(ValueError, match="expected labels as a list of pairs, such as"):
-        make_map(labels=wrong)
-
-
-def add_map(nlp, **settings):
-    config = {"label_map": {"@misc": "spacy_rootmind.label_map.v1", **settings}}
-    nlp.add_pipe("ud_label_map", config=config)
+def add_map(nlp):
+    nlp.add_pipe("ud_label_map")
     return nlp
 
 
 def test_in_a_saved_pipeline(trained_english, tmp_path):
-    own = [["det", "article"], ["obl:tmod", "time"]]
-    nlp = add_map(make_nlp("en").from_bytes(trained_english.to_bytes()), labels=own)
+    nlp = add_map(make_nlp("en").from_bytes(trained_english.to_bytes()))
     nlp.to_disk(tmp_path / "model")
     text = "The teacher gave the boy a book ."
-    loaded = spacy.load(tmp_path / "model")
-    assert loaded.get_pipe("ud_label_map").label_map.function.labels == dict(own)
     plain = trained_english(text)
-    mapped = UDLabelMap(make_map(labels=own))(plain.copy())
-    assert arcs_of(loaded(text)) == arcs_of(mapped) != arcs_of(plain)
+    mapped = map_labels(plain.copy())
+    assert arcs_of(spacy.load(tmp_path / "model")(text)) == arcs_of(mapped) != arcs_of(plain)
 
 
 def test_probabilities_and_alternatives_remain(trained_english):

@@ -802,17 +802,6 @@ def test_marks_that_a_line_begins_with_share_a_start(make):
     assert starts_in(nlp, ITEMS) == [word for word in words if word not in inside]
 
 
-def test_items_start_sentences_on_request(make):
-    assert starts_in(make(boundary_threshold=1), ITEMS) == ["The"]
-    nlp = make(boundary_threshold=1, line_ends="items")
-    assert starts_in(nlp, ITEMS) == ["The", "-", "1.2"]
-    assert starts_in(nlp, f"{ITEMS}\nand met a dog") == ["The", "-", "1.2", "and"]
-    words = ["a", "\n", "-", "b"]
-    for marks, starts in (([1, 0, -1, 0], ["a"]), ([1, 0, 0, 1], ["a", "b"])):
-        marked = [{1: True, -1: False}.get(mark) for mark in marks]
-        assert starts_in(nlp, Doc(VOCAB, words=words, sent_starts=marked)) == starts
-
-
 @pytest.mark.parametrize(
     "text", ["\n\nThe cat slept.", "  Yes", " \n The cat. See the dog.", "\nSee the file."]
 )
