@@ -29,13 +29,13 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc, Span, Token
 
 from spacy_rootmind.annotation import doc_trees
-from spacy_rootmind.annotation.details import ArcTable, Confidence, ParseDetails
+from spacy_rootmind.annotation.details import Confidence, ParseDetails
 from spacy_rootmind.annotation.records import (
     OutdatedDetailsError,
     has_part,
+    has_records,
     is_record_key,
     read_record,
-    read_token_record,
 )
 from spacy_rootmind.annotation.sentence_trees import SentenceTrees
 from spacy_rootmind.annotation.warn_once import WarnOnce
@@ -158,127 +158,17 @@ def _heads(sentence: Span) -> NDArray[np.int64]:
     return np.array([token.head.i - sentence.start for token in sentence])
 
 
-def _read_sentence(sentence: Span) -> ParseDetails | None:
-    """Read a sentence's details; None, with a warning, if they no longer fit."""
-    try:
-        return read_record(sentence)
-    except OutdatedDetailsError as error:
-        warn_of_outdated(error)
-        return None
-
-
-def _read_token(token: Token) -> tuple[ParseDetails, int] | tuple[None, int]:
-    """Read the details of a token's sentence, and its place there, as `_read_sentence`."""
-    try:
-        return read_token_record(token) or (None, 0)
-    except OutdatedDetailsError as error:
-        warn_of_outdated(error)
-        return None, 0
-
-
-# --- of a token ----------------------------------------------------------------------------------
-
-
-def get_head_prob(token: Token) -> float | None:
-    """Read the probability of the token's head; 1 for whitespace.
-
-    None without confidence, if the token's sentence has other tokens or boundaries than were
-    parsed, or the token another head.
-    """
-    return _head_prob(token, *_read_token(token))
-
-
-def _head_prob(token: Token, details: ParseDetails | None, place: int) -> float | None:
-    if details is None or details.confidence is None or not _keeps_head(token, details, place):
-        return None
-    return float(details.confidence.head_probs[place])
-
-
-def get_arc_prob(token: Token) -> float | None:
-    """Read the probability of the token's head and label together; 1 for whitespace.
-
-    It is the probability of the head, exact over all trees, times that of the label on this arc,
-    each after its temperature. It is `get_head_prob` where the label is certain: for the root, and
-    where a constraint gives the label, since probabilities are then over trees with this label.
-
-    None where `get_head_prob` is, if the token has another label than was parsed, and in Docs that
-    were read from Parquet.
-    """
-    return _arc_prob(token, *_read_token(token))
-
-
-def _arc_prob(token: Token, details: ParseDetails | None, place: int) -> float | None:
-    confidence = None if details is None else details.confidence
-    if _head_prob(token, details, place) is None or not confidence or confidence.arc_probs is None:
-        return None
-    if token.dep_ != _label(confidence, place):
-        warn_of_outdated(f"the label of {token.text!r} was changed after it was parsed")
-        return None
-    return float(confidence.arc_probs[place])
-
-
 def _label(confidence: Confidence, place: int) -> str | None:
     """Return the label of a token when the sentence was parsed; None if it is not known."""
     return None if confidence.labels is None else confidence.label_names[confidence.labels[place]]
 
 
-def _keeps_head(token: Token, details: ParseDetails, place: int) -> bool:
-    """Tell whether a token has the head that it was parsed with; warn if not."""
-    if token.head.i - token.i == details.tree[place] - place:
-        return True
-    warn_of_outdated(f"the head of {token.text!r} was changed after it was parsed")
-    return False
-
-
-def get_sent_start_prob(token: Token) -> float | None:
-    """Read the network's probability that the token starts a sentence.
-
-    It is the probability before boundaries are decided: by `boundary_threshold`, blank lines, line
-    ends, constraints, the limit on the length of sentences, and the joining of sentences without a
-    letter or digit. No temperature is applied. If a line begins with marks, the first one has the
-    sum of the probabilities of all of them and of the word after them; the others have 0.
-
-    None where the parser predicts nothing: where the Doc states whether the token starts a sentence
-    (a user, the tokenizer or an earlier component has set it), for the first word of a Doc and for
-    whitespace, with `sentences` other than "auto", and if the parser has not learnt boundaries.
-    None as well without confidence, or if the token's sentence has other tokens or boundaries than
-    were parsed.
-    """
-    details, place = _read_token(token)
-    confidence = None if details is None else details.confidence
-    if confidence is None or confidence.start_probs is None:
-        return None
-    prob = float(confidence.start_probs[place])
-    return None if math.isnan(prob) else prob
-
-
-def get_token_arcs(token: Token) -> list[Arc] | None:
-    """List the probable arcs to a token, the most probable first; None as `token._.head_prob`."""
-    details, place = _read_token(token)
-    if details is None or details.arcs is None:
-        return None
-    return _make_arcs(list(token.sent), details.arcs, details.arcs.dependents == place)
-
-
-def _make_arcs(
-    tokens: Sequence[Any], arcs: ArcTable, chosen: slice | NDArray[np.bool_]
-) -> list[Arc]:
-    """Make objects of the chosen arcs only: a sentence may have very many."""
-    columns = (
-        column[chosen].tolist() for column in (arcs.dependents, arcs.heads, arcs.labels, arcs.probs)
-    )
-    return [
-        Arc(tokens[dep], tokens[head], arcs.label_names[label], prob)
-        for dep, head, label, prob in zip(*columns, strict=True)
-    ]
-
-
-# --- of a sentence -------------------------------------------------------------------------------
+# --- details that still hold ---------------------------------------------------------------------
 
 
 @dataclass
 class SentenceDetails:
-    """Parse details of a sentence that still hold; None for the others."""
+    """Parse details of a sentence and its tokens that still hold; None for the others."""
 
     span: Span
     # Tokens of the sentence whose probabilities are listed.
@@ -289,25 +179,113 @@ class SentenceDetails:
     @classmethod
     def read(cls, span: Span, tokens: Sequence[Token] = ()) -> "SentenceDetails":
         """Read what still holds; a ValueError if it has another format or is damaged."""
-        return cls(span, tokens, _read_sentence(span))
+        try:
+            return cls(span, tokens, read_record(span))
+        except OutdatedDetailsError as error:
+            warn_of_outdated(error)
+            return cls(span, tokens)
+
+    @classmethod
+    def of_token(cls, token: Token) -> "SentenceDetails":
+        """Read what still holds of a token's sentence, as `read`."""
+        doc = token.doc
+        if doc.user_data:
+            try:
+                sentence = token.sent
+            except ValueError as error:
+                if has_records(doc):
+                    warn_of_outdated(
+                        f"the Doc {doc.text[:40]!r} has parse details, but no sentences: {error}"
+                    )
+            else:
+                return cls.read(sentence)
+        return cls(doc[token.i : token.i + 1])
 
     def _part(self, name: str) -> Any:
         return None if self.details is None else getattr(self.details, name)
 
-    def _of_tokens(self, read: Callable) -> list[float | None] | None:
-        if self._part("confidence") is None:
+    # --- of tokens -----------------------------------------------------------------------------
+
+    def head_prob(self, token: Token) -> float | None:
+        """Probability of a token's head; 1 for whitespace.
+
+        None without confidence, and if the token has another head than was parsed.
+        """
+        if (confidence := self._part("confidence")) is None:
             return None
-        return [read(token, self.details, token.i - self.span.start) for token in self.tokens]
+        place = token.i - self.span.start
+        if token.head.i - self.span.start == self._part("tree")[place]:
+            return float(confidence.head_probs[place])
+        warn_of_outdated(f"the head of {token.text!r} was changed after it was parsed")
+        return None
+
+    def arc_prob(self, token: Token) -> float | None:
+        """Probability of a token's head and label together; 1 for whitespace.
+
+        It is the probability of the head, exact over all trees, times that of the label on this
+        arc, each after its temperature. It is `head_prob` where the label is certain: for the root,
+        and where a constraint gives the label, since probabilities are then over trees with it.
+
+        None where `head_prob` is, if the token has another label than was parsed, and in Docs that
+        were read from Parquet.
+        """
+        if self.head_prob(token) is None or self._part("confidence").arc_probs is None:
+            return None
+        confidence, place = self._part("confidence"), token.i - self.span.start
+        if token.dep_ == _label(confidence, place):
+            return float(confidence.arc_probs[place])
+        warn_of_outdated(f"the label of {token.text!r} was changed after it was parsed")
+        return None
+
+    def sent_start_prob(self, token: Token) -> float | None:
+        """Probability that a token starts a sentence, as the network predicts it.
+
+        It is the probability before boundaries are decided: by `boundary_threshold`, blank lines,
+        line ends, constraints, the limit on the length of sentences, and the joining of sentences
+        without a letter or digit. No temperature is applied. If a line begins with marks, the first
+        one has the sum of the probabilities of all of them and of the word after them; the others
+        have 0.
+
+        None where the parser predicts nothing: where the Doc states whether the token starts a
+        sentence (a user, the tokenizer or an earlier component has set it), for the first word of a
+        Doc and for whitespace, with `sentences` other than "auto", and if the parser has not learnt
+        boundaries. None as well without confidence.
+        """
+        confidence = self._part("confidence")
+        if confidence is None or confidence.start_probs is None:
+            return None
+        prob = float(confidence.start_probs[token.i - self.span.start])
+        return None if math.isnan(prob) else prob
+
+    def arcs_of(self, token: Token) -> list[Arc] | None:
+        """List the probable arcs to a token, the most probable first."""
+        if (arcs := self._part("arcs")) is None:
+            return None
+        return self._make_arcs(arcs.dependents == token.i - self.span.start)
+
+    def _make_arcs(self, chosen: slice | NDArray[np.bool_]) -> list[Arc]:
+        """Make objects of the chosen arcs only: a sentence may have very many."""
+        arcs, tokens = self._part("arcs"), list(self.span)
+        columns = (arcs.dependents, arcs.heads, arcs.labels, arcs.probs)
+        return [
+            Arc(tokens[dep], tokens[head], arcs.label_names[label], prob)
+            for dep, head, label, prob in zip(
+                *(column[chosen].tolist() for column in columns), strict=True
+            )
+        ]
+
+    def _of_tokens(self, read: Callable) -> list[float | None] | None:
+        return None if self._part("confidence") is None else list(map(read, self.tokens))
 
     @cached_property
     def head_probs(self) -> list[float | None] | None:
         """`token._.head_prob` of each token; None without confidence."""
-        return self._of_tokens(_head_prob)
+        return self._of_tokens(self.head_prob)
 
     @cached_property
     def arc_probs(self) -> list[float | None] | None:
         """`token._.arc_prob` of each token; None without confidence."""
-        return self._of_tokens(_arc_prob)
+        return self._of_tokens(self.arc_prob)
 
     def arc_numbers(self, form: Callable[[float], str]) -> list[str]:
         """Format the probability of each token's head and label together, or else that of its head.
@@ -320,6 +298,8 @@ class SentenceDetails:
             form(arc) if arc is not None else "" if head is None else f"{form(head)} (head)"
             for head, arc in pairs
         ]
+
+    # --- of the sentence -----------------------------------------------------------------------
 
     @cached_property
     def log_prob(self) -> float | None:
@@ -363,8 +343,7 @@ class SentenceDetails:
     @cached_property
     def arcs(self) -> list[Arc] | None:
         """The probable arcs, word by word and the most probable first."""
-        found = self._part("arcs")
-        return None if found is None else _make_arcs(list(self.span), found, slice(None))
+        return None if self._part("arcs") is None else self._make_arcs(slice(None))
 
     @property
     def trees(self) -> SentenceTrees | None:
@@ -373,18 +352,9 @@ class SentenceDetails:
         return None if found is None else SentenceTrees(self.span, found)
 
 
-@dataclass(frozen=True)
-class OfSentence:
-    """Reads an attribute of a sentence, a property of `SentenceDetails`."""
-
-    name: str
-
-    def __call__(self, span: Span) -> Any:
-        """Read it, of a span that is a sentence."""
-        return getattr(SentenceDetails.read(span), self.name)
-
-
-get_guideline_status = OfSentence("guideline_status")
+def get_guideline_status(sentence: Span) -> str | None:
+    """Read `SentenceDetails.guideline_status` of a sentence."""
+    return SentenceDetails.read(sentence).guideline_status
 
 
 # --- registration ------------------------------------------------------------------------------
@@ -394,16 +364,20 @@ get_guideline_status = OfSentence("guideline_status")
 class Getter:
     """Reads an attribute, and warns once where it is None for want of the setting that adds `part`.
 
-    `part` is what the setting adds to the records of a Doc.
+    `name` is that of a property of `SentenceDetails`, or a method of a token; `part` is what the
+    setting adds to the records of a Doc.
     """
 
-    read: Callable[[Any], Any]
+    name: str
     part: str
     warn: WarnOnce = field(compare=False)
 
     def __call__(self, item: Any) -> Any:
         """Read the attribute of a token or sentence."""
-        value = self.read(item)
+        if isinstance(item, Token):
+            value = getattr(SentenceDetails.of_token(item), self.name)(item)
+        else:
+            value = getattr(SentenceDetails.read(item), self.name)
         if value is None and not self.warn.has_warned and not has_part(item.doc, self.part):
             self.warn()
         return value
@@ -420,26 +394,26 @@ SETTING_OF = {
 }
 
 
-def _found_by_setting(
-    owner: type[Token] | type[Span], name: str, read: Callable[[Any], Any], part: str
+def _attribute(
+    owner: type[Token] | type[Span], name: str, part: str, source: str | None = None
 ) -> Attribute:
     warn = WarnOnce(
         f"{owner.__name__.lower()}._.{name} is None, since the Doc was not parsed with the setting "
         f"that finds it: call `spacy_rootmind.configure(nlp, {SETTING_OF[part]})` first."
     )
-    return owner, name, Getter(read, part, warn)
+    return owner, name, Getter(source or name, part, warn)
 
 
 ATTRIBUTES: tuple[Attribute, ...] = (
-    _found_by_setting(Token, "head_prob", get_head_prob, "confidence"),
-    _found_by_setting(Token, "arc_prob", get_arc_prob, "confidence"),
-    _found_by_setting(Token, "sent_start_prob", get_sent_start_prob, "confidence"),
-    _found_by_setting(Span, "parse_log_prob", OfSentence("log_prob"), "confidence"),
-    _found_by_setting(Span, "parse_entropy", OfSentence("entropy"), "confidence"),
-    _found_by_setting(Span, "parses", OfSentence("parses"), "alternatives"),
-    _found_by_setting(Span, "arcs", OfSentence("arcs"), "arcs"),
-    _found_by_setting(Token, "arcs", get_token_arcs, "arcs"),
-    _found_by_setting(Span, "trees", OfSentence("trees"), "trees"),
+    _attribute(Token, "head_prob", "confidence"),
+    _attribute(Token, "arc_prob", "confidence"),
+    _attribute(Token, "sent_start_prob", "confidence"),
+    _attribute(Span, "parse_log_prob", "confidence", "log_prob"),
+    _attribute(Span, "parse_entropy", "confidence", "entropy"),
+    _attribute(Span, "parses", "alternatives"),
+    _attribute(Span, "arcs", "arcs"),
+    _attribute(Token, "arcs", "arcs", "arcs_of"),
+    _attribute(Span, "trees", "trees"),
     # None without the setting as well as where there is nothing to say.
     (Span, "guideline_status", get_guideline_status),
 )

@@ -117,21 +117,7 @@ def split_in_two(doc):
     return doc
 
 
-def merged_and_split(split, pieces):
-    """Merge a token and split another: the number stays, and so do most tokens and heads."""
-
-    def change(doc):
-        doc = merged_by_retokenizer(doc)
-        with doc.retokenize() as retokenizer:
-            retokenizer.split(doc[split], pieces, heads=[doc[1], (doc[split], 0)])
-        assert len(next(doc.sents)) == 6
-        return doc
-
-    return change
-
-
 CHANGES = [*[(merge, 0) for merge in MERGES], (split_in_two, 1)]
-CHANGES += [(merged_and_split(1, ["mov", "ed"]), 0), (merged_and_split(2, ["t", "o"]), 0)]
 
 
 @pytest.mark.parametrize(("change", "number"), CHANGES)
