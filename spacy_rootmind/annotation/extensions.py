@@ -13,7 +13,7 @@
 
 The details of a sentence hold while its tokens and boundaries are those that were parsed, and a
 head's probability while the token has this head, an arc's while it has this head and label.
-Otherwise an attribute is None, and a warning is logged once; `check_details` raises instead.
+Otherwise an attribute is None, and a warning is logged once.
 Without the setting that finds it, an attribute is None as well, and a warning names the setting.
 All raise a ValueError if the details of the sentence have another format or are damaged.
 """
@@ -34,7 +34,6 @@ from spacy_rootmind.annotation.records import (
     OutdatedDetailsError,
     has_part,
     has_records,
-    is_record_key,
     read_record,
 )
 from spacy_rootmind.annotation.sentence_trees import SentenceTrees
@@ -97,30 +96,7 @@ class Arc:
 
 # --- details that no longer hold ---------------------------------------------------------------
 
-warn_of_outdated = WarnOnce(
-    "Parse details are None where they no longer hold: %s. Call "
-    "`spacy_rootmind.check_details` to raise an error instead."
-)
-
-
-def check_details(item: Doc | Span) -> None:
-    """Check that the parse details of a Doc or a sentence still hold, all of them.
-
-    Nothing is raised if there are no details.
-
-    Raises
-    ------
-    ValueError
-        If tokens, sentences, heads or labels were changed after they were parsed, or if the details
-        have another format or are damaged. The message says which sentence or token.
-    """
-    has_any = any(map(is_record_key, item.doc.user_data))
-    sentences = [item] if isinstance(item, Span) else item.sents if has_any else ()
-    for sentence in sentences:
-        details = read_record(sentence)
-        if details is not None and details.confidence is not None:
-            _refuse_other_heads(details, sentence)
-            _refuse_other_labels(details.confidence, sentence)
+warn_of_outdated = WarnOnce("Parse details are None where they no longer hold: %s.")
 
 
 def is_outdated(sentence: Span) -> bool:
@@ -130,32 +106,6 @@ def is_outdated(sentence: Span) -> bool:
     except OutdatedDetailsError:
         return True
     return False
-
-
-def _refuse_other_heads(details: ParseDetails, sentence: Span) -> None:
-    for place in np.flatnonzero(_heads(sentence) != details.tree).tolist():
-        token, parsed = sentence[place], sentence[int(details.tree[place])]
-        raise OutdatedDetailsError(
-            f"the head of {token.text!r} was changed after it was parsed, and the probability "
-            f"of the new one is unknown: expected {parsed.text!r}, found "
-            f"{token.head.text!r}; parse the Doc again, with spacy_rootmind.preset_heads.v1 to "
-            f"keep the head"
-        )
-
-
-def _refuse_other_labels(confidence: Confidence, sentence: Span) -> None:
-    for place, token in enumerate(sentence):
-        parsed = _label(confidence, place)
-        if parsed not in (None, token.dep_):
-            raise OutdatedDetailsError(
-                f"the label of {token.text!r} was changed after it was parsed, and the probability "
-                f"of the new one is unknown: expected {parsed!r}, found {token.dep_!r}; read the "
-                f"details before labels are changed, or parse the Doc again"
-            )
-
-
-def _heads(sentence: Span) -> NDArray[np.int64]:
-    return np.array([token.head.i - sentence.start for token in sentence])
 
 
 def _label(confidence: Confidence, place: int) -> str | None:
@@ -211,13 +161,18 @@ class SentenceDetails:
 
         None without confidence, and if the token has another head than was parsed.
         """
-        if (confidence := self._part("confidence")) is None:
+        confidence = self._part("confidence")
+        if confidence is None or not self._keeps_head(token):
             return None
-        place = token.i - self.span.start
-        if token.head.i - self.span.start == self._part("tree")[place]:
-            return float(confidence.head_probs[place])
-        warn_of_outdated(f"the head of {token.text!r} was changed after it was parsed")
-        return None
+        return float(confidence.head_probs[token.i - self.span.start])
+
+    def _keeps_head(self, token: Token) -> bool:
+        """Tell whether a token has the head that it was parsed with; warn if not."""
+        start = self.span.start
+        keeps_head = bool(token.head.i - start == self._part("tree")[token.i - start])
+        if not keeps_head:
+            warn_of_outdated(f"the head of {token.text!r} was changed after it was parsed")
+        return keeps_head
 
     def arc_prob(self, token: Token) -> float | None:
         """Probability of a token's head and label together; 1 for whitespace.
@@ -304,14 +259,10 @@ class SentenceDetails:
     @cached_property
     def log_prob(self) -> float | None:
         """Log probability of the sentence's tree, in nats; None with other heads."""
-        if self.details is None or self.details.confidence is None:
+        confidence = self._part("confidence")
+        if confidence is None or not all(map(self._keeps_head, self.span)):
             return None
-        try:
-            _refuse_other_heads(self.details, self.span)
-        except OutdatedDetailsError as error:
-            warn_of_outdated(error)
-            return None
-        return float(self.details.confidence.log_prob)
+        return float(confidence.log_prob)
 
     @property
     def entropy(self) -> float | None:

@@ -20,9 +20,8 @@ from spacy_rootmind.annotation.details import (
     StoredDistribution,
     StoredTrees,
 )
-from spacy_rootmind.annotation.extensions import ATTRIBUTES, check_details
+from spacy_rootmind.annotation.extensions import ATTRIBUTES
 from spacy_rootmind.annotation.records import (
-    OutdatedDetailsError,
     UnreadableDetailsError,
     is_record_key,
     read_record,
@@ -83,7 +82,6 @@ def accessors(doc):
     for owner, name, getter in ATTRIBUTES:
         for item in doc if owner.__name__ == "Token" else doc.sents:
             yield name, lambda getter=getter, item=item: getter(item)
-    yield "check_details", lambda: check_details(doc)
 
 
 def read_everything(doc):
@@ -96,9 +94,6 @@ def read_everything(doc):
             assert "parse" in str(error)  # noqa: PT017
             assert "The teacher" in str(error)  # noqa: PT017
             refused.add(name)
-        except OutdatedDetailsError:
-            # Other numbers may be sound, as if from another sentence.
-            assert name == "check_details"
     return refused
 
 
@@ -201,7 +196,7 @@ def test_malformed_record_is_a_clear_error(parser, parsed, number):
     where, damage = DAMAGE[number]
     doc = with_record(parsed, damage(copy.deepcopy(first_record(parsed))))
     with pytest.raises(UnreadableDetailsError, match=rf"(The teacher.*)?{where}.*parse"):
-        check_details(doc)
+        read_record(next(doc.sents))
     assert read_everything(doc) == {name for name, _ in accessors(doc)}
     if number in EVERY_THIRD:
         assert_parser_does_not_mind(parser, doc)
