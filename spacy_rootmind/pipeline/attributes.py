@@ -18,6 +18,8 @@ SETTERS = {
     "MORPH": "morphologizer",
     "LEMMA": "trainable_lemmatizer",
 }
+# The attribute that factories of components assign if they set sentence boundaries.
+SENTENCE_STARTS = "token.is_sent_start"
 
 
 def attributes_read(model: ParserModel) -> list[str]:
