@@ -31,7 +31,6 @@ ENTRY_POINTS = [
 def test_entry_points_are_declared():
     assert {name for _, name in ENTRY_POINTS} == {
         "root_mst",
-        "ud_label_map",
         "mwt_expander",
         "ud_tag_repair",
         "spacy_rootmind.Adam.v1",

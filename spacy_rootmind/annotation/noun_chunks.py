@@ -8,7 +8,7 @@ it too.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from spacy.tokens import Doc, Span
@@ -44,14 +44,6 @@ RELATIONS = _names(
     "punct reparandum"
 )
 RELATIONS |= NOMINAL | PREDICATE | MODIFIERS
-# Names that `ud_label_map` gives to the relations on which noun phrases depend.
-MAPPED = {
-    **dict.fromkeys(("acomp", "attr", "oprd"), "xcomp"),
-    **dict.fromkeys(("agent", "prep"), "case"),
-    **dict.fromkeys(("neg", "quantmod"), "advmod"),
-    **{"dative": "iobj", "dobj": "obj", "pobj": "obl", "nsubjpass": "nsubj", "relcl": "acl"},
-    **{"npadvmod": "nmod:unmarked", "poss": "nmod:poss", "preconj": "cc:preconj", "predet": "det"},
-}
 
 
 class ChunkRules(NamedTuple):
@@ -91,8 +83,6 @@ ENGLISH = ChunkRules(
 @dataclass(frozen=True)
 class UDNounChunks:
     """Find the base noun phrases of a Doc with Universal Dependencies labels.
-
-    The labels may have been renamed by `ud_label_map`.
 
     A syntax iterator, as `doc.noun_chunks_iterator` and `vocab.get_noun_chunks` hold. The chunks
     come in order and do not overlap, also in non-projective trees: each is an unbroken run of words
@@ -136,7 +126,7 @@ class _Phrases:
     def __init__(self, doc: Doc, rules: ChunkRules) -> None:
         self.doc, self.rules = doc, rules
         self.heads = annotated_heads(doc)[0].tolist()
-        self.labels = [MAPPED.get(token.dep_, token.dep_) for token in doc]
+        self.labels = [token.dep_ for token in doc]
         self.is_space = [token.is_space for token in doc]
         self.has_tags = doc.has_annotation("POS")
         self.dependents: dict[int, set[str]] = {}
@@ -245,17 +235,16 @@ class ChunksByLabels:
 
     The Docs of a pipeline share its vocab and this function, and may be parsed by several parsers;
     the labels of each Doc decide which rules it needs. `own` is the function that the vocab had, if
-    spaCy has one for the language. With `mapped`, all trees are UD's, as after `ud_label_map`.
+    spaCy has one for the language.
     """
 
     own: SyntaxIterator | None
     lang: str
-    mapped: bool = False
 
     def __call__(self, doclike: Doc | Span) -> Iterator[Any]:
         """Yield the start, end and label of each chunk that lies within a Doc or Span."""
         labels = {token.dep_ for token in doclike.doc} - {""}
-        if self.mapped or all(_is_one(label, RELATIONS) for label in labels):
+        if all(_is_one(label, RELATIONS) for label in labels):
             return UDNounChunks(self.lang)(doclike)
         if self.own is None:
             raise NotImplementedError(
@@ -266,16 +255,14 @@ class ChunksByLabels:
         return self.own(doclike)
 
 
-def set_noun_chunks(vocab: Vocab, *, mapped: bool = False) -> None:
+def set_noun_chunks(vocab: Vocab) -> None:
     """Set the function that a vocab gives its Docs, unless it has one that reads UD's labels.
 
     One that the user has set stays.
     """
     current: Any = vocab.get_noun_chunks
-    if isinstance(current, ChunksByLabels):
-        vocab.get_noun_chunks = replace(current, mapped=mapped or current.mapped)
-    elif current is None or getattr(current, "__module__", None) in REPLACED:
-        vocab.get_noun_chunks = ChunksByLabels(current, vocab.lang, mapped)
+    if current is None or getattr(current, "__module__", None) in REPLACED:
+        vocab.get_noun_chunks = ChunksByLabels(current, vocab.lang)
 
 
 def adopt_noun_chunks(doc: Doc) -> None:
@@ -283,8 +270,7 @@ def adopt_noun_chunks(doc: Doc) -> None:
 
     One that the user has set on the Doc or its vocab stays.
     """
-    if not isinstance(doc.vocab.get_noun_chunks, ChunksByLabels):
-        set_noun_chunks(doc.vocab)
+    set_noun_chunks(doc.vocab)
     ours: Any = doc.vocab.get_noun_chunks
     annotated: Any = doc
     if isinstance(ours, ChunksByLabels) and annotated.noun_chunks_iterator is ours.own:
