@@ -169,36 +169,6 @@ def read_words(
     return found
 
 
-def write_extents(Doc doc, Py_ssize_t start, int32_t[:, :] extents not None):
-    """Fill `extents` with the characters of n tokens from `start` on; raises ValueError if fewer.
-
-    `extents` is int32 of shape (n, 2): the first character of each token and its end, counted from
-    the first token's.
-    """
-    cdef Py_ssize_t i
-    cdef Py_ssize_t n = extents.shape[0]
-    if start < 0 or n > doc.length - start:
-        raise ValueError(
-            f"expected tokens of a Doc of {doc.length}, received {start} to {start + n}")
-    for i in range(n):
-        extents[i, 0] = doc.c[start + i].idx - doc.c[start].idx
-        extents[i, 1] = extents[i, 0] + <int>doc.c[start + i].lex.length
-
-
-def has_extents(Doc doc, Py_ssize_t start, const int32_t[:, :] extents not None):
-    """Check whether tokens from `start` on have the extents that `write_extents` wrote."""
-    cdef Py_ssize_t i
-    cdef Py_ssize_t n = extents.shape[0]
-    cdef int place
-    if start < 0 or n > doc.length - start:
-        return False
-    for i in range(n):
-        place = doc.c[start + i].idx - doc.c[start].idx
-        if extents[i, 0] != place or extents[i, 1] != place + <int>doc.c[start + i].lex.length:
-            return False
-    return True
-
-
 cdef int _bottom_up(
         const int32_t[::1] heads, const int32_t[::1] sentence_starts,
         int32_t[::1] pending, int32_t[::1] order) except -1:

@@ -21,7 +21,7 @@ from spacy_rootmind.trees.probabilities import arc_marginals, entropy, log_parti
 from spacy_rootmind.trees.sampling import sample_trees
 
 if TYPE_CHECKING:
-    from spacy_rootmind.annotation.extensions import Arc, Parse, check_details, register_extensions
+    from spacy_rootmind.annotation.extensions import Arc, Parse, register_extensions
     from spacy_rootmind.annotation.writing import restore_edges
     from spacy_rootmind.guidelines.constraints import Constraints
     from spacy_rootmind.matching.matcher import TreeMatcher
@@ -43,7 +43,6 @@ __all__ = [
     "TreeMatcher",
     "__version__",
     "arc_marginals",
-    "check_details",
     "configure",
     "decode",
     "decode_constrained",
@@ -72,7 +71,6 @@ _LAZY = {
     "Parse": "spacy_rootmind.annotation.extensions",
     "RootMST": "spacy_rootmind.pipeline.root_mst",
     "TreeMatcher": "spacy_rootmind.matching.matcher",
-    "check_details": "spacy_rootmind.annotation.extensions",
     "configure": "spacy_rootmind.pipeline.settings",
     "decode_constrained": "spacy_rootmind.trees.constrained_arrays",
     "register_extensions": "spacy_rootmind.annotation.extensions",

@@ -13,7 +13,6 @@ from typing import Any
 # imported: one that an update removes breaks only the code that needs it.
 MODULES = {
     "ConfigSchemaTraining": "spacy.schemas",
-    "GLOSSARY": "spacy.glossary",
     "ListenedToComponent": "spacy.ty",
     "RENDER_WRAPPER": "spacy.displacy",
     "StaticVectors": "spacy.ml.staticvectors",
@@ -44,9 +43,6 @@ TRANSFORMER_OUTPUT = (EXTENSION_KEY, "trf_data", None, None)
 
 # Name of the layer that reads token attributes; its attribute "columns" lists them.
 ATTRIBUTE_EXTRACTOR = "extract_features"
-
-# Attribute of components whose vectors others share: the names of those.
-LISTENING = "listening_components"
 
 # Attribute of the network of such a component: a function that `nlp.replace_listeners` gives the
 # copy to, and that returns what to put in the listener's place.

@@ -13,8 +13,6 @@ KINDS = {
     "guidelines": (("labels",), ("ud_guidelines",)),
     "constraints": (("doc",), ("preset_heads", "span_subtrees")),
     "alternatives": (("scores", "words"), ("kbest", "sample", "sample_without_replacement")),
-    "noun_chunks": (("doc",), ("ud_noun_chunks",)),
-    "label_map": (("doc",), ("label_map",)),
     "scorer": (("examples",), ("parser_scorer",)),
 }
 KIND_OF = {f"spacy_rootmind.{each}.v1": kind for kind, (_, own) in KINDS.items() for each in own}

@@ -31,7 +31,6 @@ ENTRY_POINTS = [
 def test_entry_points_are_declared():
     assert {name for _, name in ENTRY_POINTS} == {
         "root_mst",
-        "ud_label_map",
         "mwt_expander",
         "ud_tag_repair",
         "spacy_rootmind.Adam.v1",
@@ -44,7 +43,6 @@ def test_entry_points_are_declared():
         "spacy_rootmind.OwnStaticVectors.v1",
         "spacy_rootmind.fit_tokenizer.v1",
         "spacy_rootmind.kbest.v1",
-        "spacy_rootmind.label_map.v1",
         "spacy_rootmind.fast_cpu.v1",
         "spacy_rootmind.parser_scorer.v1",
         "spacy_rootmind.mwt_scorer.v1",
@@ -53,7 +51,6 @@ def test_entry_points_are_declared():
         "spacy_rootmind.sample_without_replacement.v1",
         "spacy_rootmind.span_subtrees.v1",
         "spacy_rootmind.ud_guidelines.v1",
-        "spacy_rootmind.ud_noun_chunks.v1",
     }
 
 

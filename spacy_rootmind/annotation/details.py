@@ -4,7 +4,7 @@ They are its confidence, probabilities of sentence starts, probable arcs, altern
 distribution over its trees, whole or as students learn it. The parser makes them over the words of
 a sentence, numbered from 1 with ROOT as 0. `over_tokens` converts them to the sentence's tokens,
 numbered from 0 and whitespace included, with the root as its own head. Only these are stored in a
-Doc, by `annotation.records`; what each field has to look like there is part of its type.
+Doc, by `annotation.records`, as plain data; how each field is read from it is part of its type.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_rootmind.annotation import record_schema as schema
+from spacy_rootmind.annotation import plain_data as plain
 from spacy_rootmind.annotation.doc_trees import join_trees
 from spacy_rootmind.annotation.sentences import SPACE_LABEL
 from spacy_rootmind.trees.conventions import ROOT, ROOT_LABEL
@@ -28,20 +28,20 @@ class Confidence:
     sentence are in nats.
     """
 
-    head_probs: Annotated[NDArray[np.float32], schema.probs("tokens")]
-    log_prob: Annotated[float, schema.number]
-    entropy: Annotated[float, schema.number]
+    head_probs: Annotated[NDArray[np.float32], plain.probs("tokens")]
+    log_prob: Annotated[float, plain.value_of(float, np.floating)]
+    entropy: Annotated[float, plain.value_of(float, np.floating)]
     # The tree's labels, places in `label_names`, and the probabilities of heads and labels
     # together; None in Docs that were read from Parquet.
     labels: Annotated[
-        NDArray[np.int32] | None, schema.optional(schema.indices("tokens", of="labels"))
+        NDArray[np.int32] | None, plain.optional(plain.indices("tokens", of="labels"))
     ] = None
-    arc_probs: Annotated[NDArray[np.float32] | None, schema.optional(schema.probs("tokens"))] = None
-    label_names: Annotated[tuple[str, ...], schema.names] = ()
+    arc_probs: Annotated[NDArray[np.float32] | None, plain.optional(plain.probs("tokens"))] = None
+    label_names: Annotated[tuple[str, ...], plain.names] = ()
     # That a word or token starts a sentence, as the network predicts it: before a threshold, blank
     # lines, constraints and the joining of sentences decide. NaN where nothing was predicted.
     start_probs: Annotated[
-        NDArray[np.float32] | None, schema.optional(schema.probs("tokens", gaps=True))
+        NDArray[np.float32] | None, plain.optional(plain.probs("tokens", gaps=True))
     ] = None
 
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "Confidence":
@@ -69,11 +69,11 @@ class ArcTable:
     All columns are of shape (n_arcs,); labels are places in `label_names`.
     """
 
-    dependents: Annotated[NDArray[np.int32], schema.indices("arcs", of="tokens")]
-    heads: Annotated[NDArray[np.int32], schema.indices("arcs", of="tokens")]
-    labels: Annotated[NDArray[np.int32], schema.indices("arcs", of="labels")]
-    probs: Annotated[NDArray[np.float64], schema.probs("arcs")]
-    label_names: Annotated[tuple[str, ...], schema.names]
+    dependents: Annotated[NDArray[np.int32], plain.indices("arcs", of="tokens")]
+    heads: Annotated[NDArray[np.int32], plain.indices("arcs", of="tokens")]
+    labels: Annotated[NDArray[np.int32], plain.indices("arcs", of="labels")]
+    probs: Annotated[NDArray[np.float64], plain.probs("arcs")]
+    label_names: Annotated[tuple[str, ...], plain.names]
 
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "ArcTable":
         """Convert to tokens; `words` are the places of the words among them."""
@@ -89,8 +89,8 @@ class StoredTrees(ArcTable):
 
     # Arc scores over their temperature, [dependent, head]; root arcs are on the diagonal. The
     # highest of each row is 0; -inf where an arc is impossible.
-    log_weights: Annotated[NDArray[np.float32], schema.floats("tokens", "tokens", high=0.0)]
-    projective: Annotated[bool, schema.flag]
+    log_weights: Annotated[NDArray[np.float32], plain.floats("tokens", "tokens", high=0.0)]
+    projective: Annotated[bool, plain.value_of(bool)]
 
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "StoredTrees":
         """Convert to tokens; whitespace has one head, and no label."""
@@ -111,10 +111,10 @@ class Alternatives:
     their labels if labelled trees were listed or drawn.
     """
 
-    heads: Annotated[NDArray[np.int32], schema.indices("parses", "tokens", of="tokens")]
-    labels: Annotated[NDArray[np.int32], schema.indices("parses", "tokens", of="labels")]
-    log_probs: Annotated[NDArray[np.float64], schema.floats("parses")]
-    label_names: Annotated[tuple[str, ...], schema.names]
+    heads: Annotated[NDArray[np.int32], plain.indices("parses", "tokens", of="tokens")]
+    labels: Annotated[NDArray[np.int32], plain.indices("parses", "tokens", of="labels")]
+    log_probs: Annotated[NDArray[np.float64], plain.floats("parses")]
+    label_names: Annotated[tuple[str, ...], plain.names]
 
     def chosen(self, parses: NDArray[np.integer] | NDArray[np.bool_]) -> "Alternatives":
         """Choose some of them."""
@@ -139,25 +139,23 @@ class StoredDistribution:
     Trees with other arcs have probability zero. `annotation.teacher_records` computes with it.
     """
 
-    dependents: Annotated[NDArray[np.int32], schema.indices("arcs", of="tokens")]
-    heads: Annotated[NDArray[np.int32], schema.indices("arcs", of="tokens")]
+    dependents: Annotated[NDArray[np.int32], plain.indices("arcs", of="tokens")]
+    heads: Annotated[NDArray[np.int32], plain.indices("arcs", of="tokens")]
     # Arc scores, with the temperature divided out.
     log_weights: Annotated[
-        NDArray[np.float32], schema.floats("arcs", low=-schema.LARGEST, high=schema.LARGEST)
+        NDArray[np.float32], plain.floats("arcs", low=-plain.LARGEST, high=plain.LARGEST)
     ]
     # The place of an arc between words, once for each label that is probable for it; the label, a
     # place in `label_names`; and its probability, given the arc.
-    label_arcs: Annotated[NDArray[np.int32], schema.indices("entries", of="arcs")]
-    labels: Annotated[NDArray[np.int32], schema.indices("entries", of="labels")]
-    label_probs: Annotated[NDArray[np.float32], schema.probs("entries")]
-    label_names: Annotated[tuple[str, ...], schema.names]
+    label_arcs: Annotated[NDArray[np.int32], plain.indices("entries", of="arcs")]
+    labels: Annotated[NDArray[np.int32], plain.indices("entries", of="labels")]
+    label_probs: Annotated[NDArray[np.float32], plain.probs("entries")]
+    label_names: Annotated[tuple[str, ...], plain.names]
     # That each word or token starts a sentence, 0 or 1 where the Doc stated it; None if the parser
     # finds no boundaries.
-    start_probs: Annotated[NDArray[np.float32] | None, schema.optional(schema.probs("tokens"))] = (
-        None
-    )
+    start_probs: Annotated[NDArray[np.float32] | None, plain.optional(plain.probs("tokens"))] = None
     # The parser that this is the distribution of: `pipeline.details.teacher_name`.
-    teacher: Annotated[str, schema.text] = ""
+    teacher: Annotated[str, plain.value_of(str)] = ""
 
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "StoredDistribution":
         """Convert to tokens; `words` are the places of the words among them."""
@@ -169,12 +167,18 @@ class StoredDistribution:
     def over_words(self, words: NDArray[np.int64]) -> "StoredDistribution":
         """Convert from tokens to words, numbered from 1 with ROOT as 0.
 
-        Raises ValueError if some arc is not between words.
+        Raises ValueError if some arc is not between words, or has improbable labels alone.
         """
-        if not (np.isin(self.dependents, words).all() and np.isin(self.heads, words).all()):
+        arcs, n_arcs = self.label_arcs.astype(np.int64), len(self.heads)
+        totals = np.bincount(arcs, self.label_probs, n_arcs)
+        is_labelled = np.bincount(arcs, minlength=n_arcs) > 0
+        is_sound = np.isin(self.dependents, words) & np.isin(self.heads, words)
+        is_sound &= ~is_labelled | ((totals > 0) & (self.heads != self.dependents))
+        if not is_sound.all():
             raise ValueError(
                 "expected tree distributions as root_mst stores them, found one with arcs of "
-                "whitespace: the Doc was damaged or edited; parse it again with the teacher"
+                "whitespace or without probable labels: the Doc was damaged or edited; parse it "
+                "again with the teacher"
             )
         dependents = np.searchsorted(words, self.dependents) + 1
         heads = np.searchsorted(words, self.heads) + 1
@@ -188,22 +192,26 @@ class StoredDistribution:
         )
 
 
+# Format of what is stored; raised when it changes.
+FORMAT = 4
+
+
 @dataclass(frozen=True, eq=False)
 class ParseDetails:
     """Findings besides a sentence's tree; None or empty for those that the settings leave out."""
 
-    confidence: Confidence | None = None
-    arcs: ArcTable | None = None
-    alternatives: Alternatives | None = None
-    trees: StoredTrees | None = None
+    confidence: Annotated[Confidence | None, plain.part(Confidence)] = None
+    arcs: Annotated[ArcTable | None, plain.part(ArcTable)] = None
+    alternatives: Annotated[Alternatives | None, plain.part(Alternatives)] = None
+    trees: Annotated[StoredTrees | None, plain.part(StoredTrees)] = None
     # One of each teacher that has parsed the Doc.
-    distributions: tuple[StoredDistribution, ...] = ()
+    distributions: Annotated[tuple[StoredDistribution, ...], plain.several(StoredDistribution)] = ()
     # NOT_PROVEN or BROKEN.
-    guideline_status: str | None = None
+    guideline_status: Annotated[str | None, plain.optional(plain.value_of(str))] = None
     # In a Doc, (n,): the head of each token when the sentence was parsed, which `confidence` is
-    # about; and (n, 2): its first character and its end, from the start of the sentence.
-    tree: Any = None
-    extents: Any = None
+    # about.
+    tree: Annotated[Any, plain.indices("tokens", of="tokens")] = None
+    format: Annotated[int, plain.value_of(int)] = FORMAT
 
     def over_tokens(self, words: NDArray[np.int64], tree: NDArray[np.int32]) -> "ParseDetails":
         """Convert to tokens with this tree; `words` are the places of the words among them."""
@@ -221,6 +229,30 @@ class ParseDetails:
         """Whether nothing was found."""
         parts = self.confidence, self.arcs, self.alternatives, self.trees, self.guideline_status
         return not self.distributions and all(part is None for part in parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to arrays, numbers, lists and dicts, which spaCy can serialize."""
+        data = {
+            name: value
+            for name, value in vars(self).items()
+            if value is not None and name != "distributions"
+        }
+        for name in ("confidence", "arcs", "alternatives", "trees"):
+            if name in data:
+                data[name] = dict(vars(data[name]))
+        if self.distributions:
+            data["distributions"] = [dict(vars(each)) for each in self.distributions]
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Any) -> "ParseDetails":
+        """Read what `to_dict` made; a ValueError says what is malformed."""
+        found = data.get("format") if isinstance(data, dict) else None
+        if type(found) is not int or found != FORMAT:
+            raise ValueError(f"format, which is {repr(found)[:60]} instead of {FORMAT}")
+        tree = data.get("tree")
+        n_tokens = len(tree) if isinstance(tree, np.ndarray) and tree.ndim else 0
+        return plain.read_dataclass(cls, data, {"tokens": n_tokens})
 
 
 def _probs_over_tokens(

@@ -13,7 +13,7 @@
 
 The details of a sentence hold while its tokens and boundaries are those that were parsed, and a
 head's probability while the token has this head, an arc's while it has this head and label.
-Otherwise an attribute is None, and a warning is logged once; `check_details` raises instead.
+Otherwise an attribute is None, and a warning is logged once.
 Without the setting that finds it, an attribute is None as well, and a warning names the setting.
 All raise a ValueError if the details of the sentence have another format or are damaged.
 """
@@ -29,13 +29,12 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc, Span, Token
 
 from spacy_rootmind.annotation import doc_trees
-from spacy_rootmind.annotation.details import ArcTable, Confidence, ParseDetails
+from spacy_rootmind.annotation.details import Confidence, ParseDetails
 from spacy_rootmind.annotation.records import (
     OutdatedDetailsError,
     has_part,
-    is_record_key,
+    has_records,
     read_record,
-    read_token_record,
 )
 from spacy_rootmind.annotation.sentence_trees import SentenceTrees
 from spacy_rootmind.annotation.warn_once import WarnOnce
@@ -97,30 +96,7 @@ class Arc:
 
 # --- details that no longer hold ---------------------------------------------------------------
 
-warn_of_outdated = WarnOnce(
-    "Parse details are None where they no longer hold: %s. Call "
-    "`spacy_rootmind.check_details` to raise an error instead."
-)
-
-
-def check_details(item: Doc | Span) -> None:
-    """Check that the parse details of a Doc or a sentence still hold, all of them.
-
-    Nothing is raised if there are no details.
-
-    Raises
-    ------
-    ValueError
-        If tokens, sentences, heads or labels were changed after they were parsed, or if the details
-        have another format or are damaged. The message says which sentence or token.
-    """
-    has_any = any(map(is_record_key, item.doc.user_data))
-    sentences = [item] if isinstance(item, Span) else item.sents if has_any else ()
-    for sentence in sentences:
-        details = read_record(sentence)
-        if details is not None and details.confidence is not None:
-            _refuse_other_heads(details, sentence)
-            _refuse_other_labels(details.confidence, sentence)
+warn_of_outdated = WarnOnce("Parse details are None where they no longer hold: %s.")
 
 
 def is_outdated(sentence: Span) -> bool:
@@ -132,153 +108,17 @@ def is_outdated(sentence: Span) -> bool:
     return False
 
 
-def _refuse_other_heads(details: ParseDetails, sentence: Span) -> None:
-    for place in np.flatnonzero(_heads(sentence) != details.tree).tolist():
-        token, parsed = sentence[place], sentence[int(details.tree[place])]
-        raise OutdatedDetailsError(
-            f"the head of {token.text!r} was changed after it was parsed, and the probability "
-            f"of the new one is unknown: expected {parsed.text!r}, found "
-            f"{token.head.text!r}; parse the Doc again, with spacy_rootmind.preset_heads.v1 to "
-            f"keep the head"
-        )
-
-
-def _refuse_other_labels(confidence: Confidence, sentence: Span) -> None:
-    for place, token in enumerate(sentence):
-        parsed = _label(confidence, place)
-        if parsed not in (None, token.dep_):
-            raise OutdatedDetailsError(
-                f"the label of {token.text!r} was changed after it was parsed, and the probability "
-                f"of the new one is unknown: expected {parsed!r}, found {token.dep_!r}; read the "
-                f"details before labels are changed, or parse the Doc again"
-            )
-
-
-def _heads(sentence: Span) -> NDArray[np.int64]:
-    return np.array([token.head.i - sentence.start for token in sentence])
-
-
-def _read_sentence(sentence: Span) -> ParseDetails | None:
-    """Read a sentence's details; None, with a warning, if they no longer fit."""
-    try:
-        return read_record(sentence)
-    except OutdatedDetailsError as error:
-        warn_of_outdated(error)
-        return None
-
-
-def _read_token(token: Token) -> tuple[ParseDetails, int] | tuple[None, int]:
-    """Read the details of a token's sentence, and its place there, as `_read_sentence`."""
-    try:
-        return read_token_record(token) or (None, 0)
-    except OutdatedDetailsError as error:
-        warn_of_outdated(error)
-        return None, 0
-
-
-# --- of a token ----------------------------------------------------------------------------------
-
-
-def get_head_prob(token: Token) -> float | None:
-    """Read the probability of the token's head; 1 for whitespace.
-
-    None without confidence, if the token's sentence has other tokens or boundaries than were
-    parsed, or the token another head.
-    """
-    return _head_prob(token, *_read_token(token))
-
-
-def _head_prob(token: Token, details: ParseDetails | None, place: int) -> float | None:
-    if details is None or details.confidence is None or not _keeps_head(token, details, place):
-        return None
-    return float(details.confidence.head_probs[place])
-
-
-def get_arc_prob(token: Token) -> float | None:
-    """Read the probability of the token's head and label together; 1 for whitespace.
-
-    It is the probability of the head, exact over all trees, times that of the label on this arc,
-    each after its temperature. It is `get_head_prob` where the label is certain: for the root, and
-    where a constraint gives the label, since probabilities are then over trees with this label.
-
-    None where `get_head_prob` is, if the token has another label than was parsed, and in Docs that
-    were read from Parquet.
-    """
-    return _arc_prob(token, *_read_token(token))
-
-
-def _arc_prob(token: Token, details: ParseDetails | None, place: int) -> float | None:
-    confidence = None if details is None else details.confidence
-    if _head_prob(token, details, place) is None or not confidence or confidence.arc_probs is None:
-        return None
-    if token.dep_ != _label(confidence, place):
-        warn_of_outdated(f"the label of {token.text!r} was changed after it was parsed")
-        return None
-    return float(confidence.arc_probs[place])
-
-
 def _label(confidence: Confidence, place: int) -> str | None:
     """Return the label of a token when the sentence was parsed; None if it is not known."""
     return None if confidence.labels is None else confidence.label_names[confidence.labels[place]]
 
 
-def _keeps_head(token: Token, details: ParseDetails, place: int) -> bool:
-    """Tell whether a token has the head that it was parsed with; warn if not."""
-    if token.head.i - token.i == details.tree[place] - place:
-        return True
-    warn_of_outdated(f"the head of {token.text!r} was changed after it was parsed")
-    return False
-
-
-def get_sent_start_prob(token: Token) -> float | None:
-    """Read the network's probability that the token starts a sentence.
-
-    It is the probability before boundaries are decided: by `boundary_threshold`, blank lines, line
-    ends, constraints, the limit on the length of sentences, and the joining of sentences without a
-    letter or digit. No temperature is applied. If a line begins with marks, the first one has the
-    sum of the probabilities of all of them and of the word after them; the others have 0.
-
-    None where the parser predicts nothing: where the Doc states whether the token starts a sentence
-    (a user, the tokenizer or an earlier component has set it), for the first word of a Doc and for
-    whitespace, with `sentences` other than "auto", and if the parser has not learnt boundaries.
-    None as well without confidence, or if the token's sentence has other tokens or boundaries than
-    were parsed.
-    """
-    details, place = _read_token(token)
-    confidence = None if details is None else details.confidence
-    if confidence is None or confidence.start_probs is None:
-        return None
-    prob = float(confidence.start_probs[place])
-    return None if math.isnan(prob) else prob
-
-
-def get_token_arcs(token: Token) -> list[Arc] | None:
-    """List the probable arcs to a token, the most probable first; None as `token._.head_prob`."""
-    details, place = _read_token(token)
-    if details is None or details.arcs is None:
-        return None
-    return _make_arcs(list(token.sent), details.arcs, details.arcs.dependents == place)
-
-
-def _make_arcs(
-    tokens: Sequence[Any], arcs: ArcTable, chosen: slice | NDArray[np.bool_]
-) -> list[Arc]:
-    """Make objects of the chosen arcs only: a sentence may have very many."""
-    columns = (
-        column[chosen].tolist() for column in (arcs.dependents, arcs.heads, arcs.labels, arcs.probs)
-    )
-    return [
-        Arc(tokens[dep], tokens[head], arcs.label_names[label], prob)
-        for dep, head, label, prob in zip(*columns, strict=True)
-    ]
-
-
-# --- of a sentence -------------------------------------------------------------------------------
+# --- details that still hold ---------------------------------------------------------------------
 
 
 @dataclass
 class SentenceDetails:
-    """Parse details of a sentence that still hold; None for the others."""
+    """Parse details of a sentence and its tokens that still hold; None for the others."""
 
     span: Span
     # Tokens of the sentence whose probabilities are listed.
@@ -289,25 +129,118 @@ class SentenceDetails:
     @classmethod
     def read(cls, span: Span, tokens: Sequence[Token] = ()) -> "SentenceDetails":
         """Read what still holds; a ValueError if it has another format or is damaged."""
-        return cls(span, tokens, _read_sentence(span))
+        try:
+            return cls(span, tokens, read_record(span))
+        except OutdatedDetailsError as error:
+            warn_of_outdated(error)
+            return cls(span, tokens)
+
+    @classmethod
+    def of_token(cls, token: Token) -> "SentenceDetails":
+        """Read what still holds of a token's sentence, as `read`."""
+        doc = token.doc
+        if doc.user_data:
+            try:
+                sentence = token.sent
+            except ValueError as error:
+                if has_records(doc):
+                    warn_of_outdated(
+                        f"the Doc {doc.text[:40]!r} has parse details, but no sentences: {error}"
+                    )
+            else:
+                return cls.read(sentence)
+        return cls(doc[token.i : token.i + 1])
 
     def _part(self, name: str) -> Any:
         return None if self.details is None else getattr(self.details, name)
 
-    def _of_tokens(self, read: Callable) -> list[float | None] | None:
-        if self._part("confidence") is None:
+    # --- of tokens -----------------------------------------------------------------------------
+
+    def head_prob(self, token: Token) -> float | None:
+        """Probability of a token's head; 1 for whitespace.
+
+        None without confidence, and if the token has another head than was parsed.
+        """
+        confidence = self._part("confidence")
+        if confidence is None or not self._keeps_head(token):
             return None
-        return [read(token, self.details, token.i - self.span.start) for token in self.tokens]
+        return float(confidence.head_probs[token.i - self.span.start])
+
+    def _keeps_head(self, token: Token) -> bool:
+        """Tell whether a token has the head that it was parsed with; warn if not."""
+        start = self.span.start
+        keeps_head = bool(token.head.i - start == self._part("tree")[token.i - start])
+        if not keeps_head:
+            warn_of_outdated(f"the head of {token.text!r} was changed after it was parsed")
+        return keeps_head
+
+    def arc_prob(self, token: Token) -> float | None:
+        """Probability of a token's head and label together; 1 for whitespace.
+
+        It is the probability of the head, exact over all trees, times that of the label on this
+        arc, each after its temperature. It is `head_prob` where the label is certain: for the root,
+        and where a constraint gives the label, since probabilities are then over trees with it.
+
+        None where `head_prob` is, if the token has another label than was parsed, and in Docs that
+        were read from Parquet.
+        """
+        if self.head_prob(token) is None or self._part("confidence").arc_probs is None:
+            return None
+        confidence, place = self._part("confidence"), token.i - self.span.start
+        if token.dep_ == _label(confidence, place):
+            return float(confidence.arc_probs[place])
+        warn_of_outdated(f"the label of {token.text!r} was changed after it was parsed")
+        return None
+
+    def sent_start_prob(self, token: Token) -> float | None:
+        """Probability that a token starts a sentence, as the network predicts it.
+
+        It is the probability before boundaries are decided: by `boundary_threshold`, blank lines,
+        line ends, constraints, the limit on the length of sentences, and the joining of sentences
+        without a letter or digit. No temperature is applied. If a line begins with marks, the first
+        one has the sum of the probabilities of all of them and of the word after them; the others
+        have 0.
+
+        None where the parser predicts nothing: where the Doc states whether the token starts a
+        sentence (a user, the tokenizer or an earlier component has set it), for the first word of a
+        Doc and for whitespace, with `sentences` other than "auto", and if the parser has not learnt
+        boundaries. None as well without confidence.
+        """
+        confidence = self._part("confidence")
+        if confidence is None or confidence.start_probs is None:
+            return None
+        prob = float(confidence.start_probs[token.i - self.span.start])
+        return None if math.isnan(prob) else prob
+
+    def arcs_of(self, token: Token) -> list[Arc] | None:
+        """List the probable arcs to a token, the most probable first."""
+        if (arcs := self._part("arcs")) is None:
+            return None
+        return self._make_arcs(arcs.dependents == token.i - self.span.start)
+
+    def _make_arcs(self, chosen: slice | NDArray[np.bool_]) -> list[Arc]:
+        """Make objects of the chosen arcs only: a sentence may have very many."""
+        arcs, tokens = self._part("arcs"), list(self.span)
+        columns = (arcs.dependents, arcs.heads, arcs.labels, arcs.probs)
+        return [
+            Arc(tokens[dep], tokens[head], arcs.label_names[label], prob)
+            for dep, head, label, prob in zip(
+                *(column[chosen].tolist() for column in columns), strict=True
+            )
+        ]
+
+    def _of_tokens(self, read: Callable) -> list[float | None] | None:
+        return None if self._part("confidence") is None else list(map(read, self.tokens))
 
     @cached_property
     def head_probs(self) -> list[float | None] | None:
         """`token._.head_prob` of each token; None without confidence."""
-        return self._of_tokens(_head_prob)
+        return self._of_tokens(self.head_prob)
 
     @cached_property
     def arc_probs(self) -> list[float | None] | None:
         """`token._.arc_prob` of each token; None without confidence."""
-        return self._of_tokens(_arc_prob)
+        return self._of_tokens(self.arc_prob)
 
     def arc_numbers(self, form: Callable[[float], str]) -> list[str]:
         """Format the probability of each token's head and label together, or else that of its head.
@@ -321,17 +254,15 @@ class SentenceDetails:
             for head, arc in pairs
         ]
 
+    # --- of the sentence -----------------------------------------------------------------------
+
     @cached_property
     def log_prob(self) -> float | None:
         """Log probability of the sentence's tree, in nats; None with other heads."""
-        if self.details is None or self.details.confidence is None:
+        confidence = self._part("confidence")
+        if confidence is None or not all(map(self._keeps_head, self.span)):
             return None
-        try:
-            _refuse_other_heads(self.details, self.span)
-        except OutdatedDetailsError as error:
-            warn_of_outdated(error)
-            return None
-        return float(self.details.confidence.log_prob)
+        return float(confidence.log_prob)
 
     @property
     def entropy(self) -> float | None:
@@ -363,8 +294,7 @@ class SentenceDetails:
     @cached_property
     def arcs(self) -> list[Arc] | None:
         """The probable arcs, word by word and the most probable first."""
-        found = self._part("arcs")
-        return None if found is None else _make_arcs(list(self.span), found, slice(None))
+        return None if self._part("arcs") is None else self._make_arcs(slice(None))
 
     @property
     def trees(self) -> SentenceTrees | None:
@@ -373,18 +303,9 @@ class SentenceDetails:
         return None if found is None else SentenceTrees(self.span, found)
 
 
-@dataclass(frozen=True)
-class OfSentence:
-    """Reads an attribute of a sentence, a property of `SentenceDetails`."""
-
-    name: str
-
-    def __call__(self, span: Span) -> Any:
-        """Read it, of a span that is a sentence."""
-        return getattr(SentenceDetails.read(span), self.name)
-
-
-get_guideline_status = OfSentence("guideline_status")
+def get_guideline_status(sentence: Span) -> str | None:
+    """Read `SentenceDetails.guideline_status` of a sentence."""
+    return SentenceDetails.read(sentence).guideline_status
 
 
 # --- registration ------------------------------------------------------------------------------
@@ -394,16 +315,20 @@ get_guideline_status = OfSentence("guideline_status")
 class Getter:
     """Reads an attribute, and warns once where it is None for want of the setting that adds `part`.
 
-    `part` is what the setting adds to the records of a Doc.
+    `name` is that of a property of `SentenceDetails`, or a method of a token; `part` is what the
+    setting adds to the records of a Doc.
     """
 
-    read: Callable[[Any], Any]
+    name: str
     part: str
     warn: WarnOnce = field(compare=False)
 
     def __call__(self, item: Any) -> Any:
         """Read the attribute of a token or sentence."""
-        value = self.read(item)
+        if isinstance(item, Token):
+            value = getattr(SentenceDetails.of_token(item), self.name)(item)
+        else:
+            value = getattr(SentenceDetails.read(item), self.name)
         if value is None and not self.warn.has_warned and not has_part(item.doc, self.part):
             self.warn()
         return value
@@ -420,26 +345,26 @@ SETTING_OF = {
 }
 
 
-def _found_by_setting(
-    owner: type[Token] | type[Span], name: str, read: Callable[[Any], Any], part: str
+def _attribute(
+    owner: type[Token] | type[Span], name: str, part: str, source: str | None = None
 ) -> Attribute:
     warn = WarnOnce(
         f"{owner.__name__.lower()}._.{name} is None, since the Doc was not parsed with the setting "
         f"that finds it: call `spacy_rootmind.configure(nlp, {SETTING_OF[part]})` first."
     )
-    return owner, name, Getter(read, part, warn)
+    return owner, name, Getter(source or name, part, warn)
 
 
 ATTRIBUTES: tuple[Attribute, ...] = (
-    _found_by_setting(Token, "head_prob", get_head_prob, "confidence"),
-    _found_by_setting(Token, "arc_prob", get_arc_prob, "confidence"),
-    _found_by_setting(Token, "sent_start_prob", get_sent_start_prob, "confidence"),
-    _found_by_setting(Span, "parse_log_prob", OfSentence("log_prob"), "confidence"),
-    _found_by_setting(Span, "parse_entropy", OfSentence("entropy"), "confidence"),
-    _found_by_setting(Span, "parses", OfSentence("parses"), "alternatives"),
-    _found_by_setting(Span, "arcs", OfSentence("arcs"), "arcs"),
-    _found_by_setting(Token, "arcs", get_token_arcs, "arcs"),
-    _found_by_setting(Span, "trees", OfSentence("trees"), "trees"),
+    _attribute(Token, "head_prob", "confidence"),
+    _attribute(Token, "arc_prob", "confidence"),
+    _attribute(Token, "sent_start_prob", "confidence"),
+    _attribute(Span, "parse_log_prob", "confidence", "log_prob"),
+    _attribute(Span, "parse_entropy", "confidence", "entropy"),
+    _attribute(Span, "parses", "alternatives"),
+    _attribute(Span, "arcs", "arcs"),
+    _attribute(Token, "arcs", "arcs", "arcs_of"),
+    _attribute(Span, "trees", "trees"),
     # None without the setting as well as where there is nothing to say.
     (Span, "guideline_status", get_guideline_status),
 )

@@ -23,12 +23,10 @@ from spacy_rootmind.annotation.reading import (
 from spacy_rootmind.annotation.records import has_records
 from spacy_rootmind.annotation.sentences import (
     CERTAIN,
-    SENTS_HOOK,
     Sentences,
     TokenRow,
     bounds,
     choose_starts,
-    has_boundaries,
     row_starts,
     scored_tokens,
     words_of,
@@ -71,7 +69,7 @@ def training_starts(
         starts = bounds([], len(doc))
     else:
         likely = np.full(len(doc), -1.0)
-        if has_boundaries(gold):
+        if gold.has_annotation("SENT_START"):
             likely[_predicted_words(example, training_start_marks(gold, root_label))] = 1.0
         starts = row_starts(row, likely + CERTAIN * annotated_starts(row, root_label))
     if max_words is None or max_words >= len(doc):
@@ -89,7 +87,7 @@ def gold_boundaries(example: Example, root_label: str) -> NDArray[np.int8]:
     """
     doc, gold = example.predicted, example.reference
     truths = np.full(len(doc), MISSING, dtype=np.int8)
-    if not len(doc) or not has_boundaries(gold):
+    if not len(doc) or not gold.has_annotation("SENT_START"):
         return truths
     gold_starts = annotated_starts(TokenRow([gold]), root_label)
     covered = np.asarray(example.alignment.x2y.data)
@@ -165,12 +163,11 @@ def _joined(parts: Sequence[GoldBatch]) -> GoldBatch:
 def _kept_gold(example: Example, settings: tuple[Any, ...]) -> GoldBatch:
     """Align an example, or return what this gave before, as in an earlier epoch.
 
-    `nlp.update` copies predicted Docs: only references are the same in each epoch. Hooks, which are
-    functions, and distributions of teachers have no digest.
+    `nlp.update` copies predicted Docs: only references are the same in each epoch. Distributions of
+    teachers have no digest.
     """
     docs = (example.predicted, example.reference)
-    has_hooks = any(SENTS_HOOK in doc.user_hooks for doc in docs)
-    if has_hooks or has_records(example.reference):
+    if has_records(example.reference):
         return _align(example, *settings)
     found = blake2b(repr((settings, *map(len, docs))).encode())
     for doc in docs:

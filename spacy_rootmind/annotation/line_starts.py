@@ -1,8 +1,7 @@
 """The lines of a Doc's text, and sentences that start with them."""
 
 import re
-from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,16 +15,14 @@ from spacy_rootmind.annotation.sentences import (
     words_of,
 )
 
-LineEnds = bool | Literal["items"]
-
 # A line that is not blank. Before its first word, it may have marks of quotation, a bullet, other
 # marks and a label such as a number. These are not looked for in a line that begins with a closing
 # mark, which belongs to the line before, or with a line across the page.
 LINE = re.compile(
     r"^[^\S\n]*(?P<text>(?=\S)(?:"
     rf"(?![{re.escape(''.join(CLOSING_MARKS))})\]}}]|([-_*=~+\u2013\u2014\u2500\u2550])\2{{3}})"
-    r"(?P<quote>(?:>[> ]{0,20})?)"
-    rf"(?P<bullet>[{re.escape(''.join(BULLETS))}]{{1,20}}(?:[^\S\n]|(?<=[^ -~])))?"
+    r"(?:>[> ]{0,20})?"
+    rf"(?:[{re.escape(''.join(BULLETS))}]{{1,20}}(?:[^\S\n]|(?<=[^ -~])))?"
     r"""(?x:[^\w\n(\[]{0,20}
     (?P<label>
       (?: (?: \d{1,3}(?:\.\d{1,3})*[.)]?                # 1  1.  2)  1.2.3
@@ -40,47 +37,20 @@ LINE = re.compile(
     r")?(?P<word>\S*).*)",
     re.MULTILINE,
 )
-# Characters in a line of running text: as many as this share of a text's lines has at most, but no
-# fewer than the least width.
-WIDTH_QUANTILE = 0.75
-MIN_WIDTH = 50
 # Log-probability of a start that is as good as certain.
 MOST_LOG_PROB = -1e-6
 
 
-def sentence_gaps(doc: Doc, blank_lines: bool, line_ends: LineEnds) -> list[tuple[int, int]]:
+def sentence_gaps(doc: Doc, blank_lines: bool, line_ends: bool) -> list[tuple[int, int]]:
     """List the words before and after each gap in which a line end ends a sentence."""
     words = words_of(doc)
     gaps = (np.diff(words) > 1).nonzero()[0]
-    offsets = item_offsets(doc.text) if line_ends == "items" else set()
-    least = 1 if line_ends is True else 2 if blank_lines else np.inf
+    least = 1 if line_ends else 2 if blank_lines else np.inf
     return [
         (before, after)
         for before, after in zip(words[gaps].tolist(), words[gaps + 1].tolist(), strict=True)
-        if count_line_ends(doc, before, after) >= least or doc[after].idx in offsets
+        if count_line_ends(doc, before, after) >= least
     ]
-
-
-def item_offsets(text: str) -> set[int]:
-    """Find the lines that are an item, begin or end a quotation, or follow a short line.
-
-    A line is short if there was room for the first word of the next one.
-    """
-    lines = list(LINE.finditer(text))
-    lengths = [len(line[0].rstrip()) for line in lines]
-    ordered = sorted(lengths) or [0]
-    width = max(MIN_WIDTH, ordered[int(WIDTH_QUANTILE * len(lengths))])
-    return {
-        line.start("text")
-        for length, (before, line) in zip(lengths, pairwise(lines), strict=False)
-        if _begins_item(before, line) or (line["word"] and length + 1 + len(line["word"]) <= width)
-    }
-
-
-def _begins_item(before: re.Match[str], line: re.Match[str]) -> bool:
-    depths = [(each["quote"] or "").count(">") for each in (before, line)]
-    has_mark = line["bullet"] or depths[0] != depths[1]
-    return bool(line["label"] or (line["word"] and has_mark))
 
 
 def share_starts(

@@ -1,27 +1,26 @@
-"""Base noun phrases of trees with Universal Dependencies labels, and the setting `noun_chunks`.
+"""Base noun phrases of trees with Universal Dependencies labels, for `doc.noun_chunks`.
 
 spaCy's functions for English, German and Persian read other labels (`dobj`, `pobj`) and find few
-chunks or none in a UD tree; for many languages spaCy has no function. `doc.noun_chunks` calls the
-function that the Doc took from its vocab when it was made. The setting sets it on the vocab, so
-that Docs that spaCy makes from bytes (`nlp.pipe(n_process=2)`, `DocBin`) have it too.
+chunks or none in a UD tree, that for Turkish fails on some trees, and for many languages spaCy has
+none. `doc.noun_chunks` calls the function that the Doc took from its vocab when it was made. It is
+set on the vocab, so that Docs that spaCy makes from bytes (`nlp.pipe(n_process=2)`, `DocBin`) have
+it too.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab
 
 from spacy_rootmind.annotation.reading import annotated_heads
-from spacy_rootmind.config_blocks import RegisteredFunction
 
 # A syntax iterator, in spaCy's words: yields the start, end and label of each chunk.
 SyntaxIterator = Callable[[Doc | Span], Iterator[Any]]
 
-AUTO = "auto"
-# Modules of spaCy's functions that read the labels of other schemes.
-OTHER_SCHEMES = tuple(f"spacy.lang.{lang}.syntax_iterators" for lang in ("en", "de", "fa"))
+# Modules of spaCy's functions that read the labels of other schemes, or fail on trees of UD.
+REPLACED = tuple(f"spacy.lang.{lang}.syntax_iterators" for lang in ("en", "de", "fa", "tr"))
 
 
 def _names(names: str) -> frozenset[str]:
@@ -39,20 +38,12 @@ MODIFIERS = _names("det amod nummod advmod compound flat fixed goeswith clf nmod
 WITHIN = _names("nmod:poss nmod:desc")
 # Relations inside a modifier after the noun; others lead to noun phrases and clauses.
 INSIDE = MODIFIERS | {"case", "cc", "conj", "punct"}
-# The relations of UD that spaCy's own schemes have as well, and all of them.
-SHARED = _names(
-    "ROOT acl advcl advmod amod appos aux case cc ccomp compound conj csubj dep det expl mark nmod "
-    "nsubj nummod parataxis punct xcomp"
+# All relations.
+RELATIONS = _names(
+    "acl advcl advmod amod aux case cc ccomp clf conj cop csubj dep det discourse expl mark nummod "
+    "punct reparandum"
 )
-RELATIONS = SHARED | NOMINAL | PREDICATE | MODIFIERS | {"cop", "discourse", "reparandum"}
-# Names that `ud_label_map` gives to the relations on which noun phrases depend.
-MAPPED = {
-    **dict.fromkeys(("acomp", "attr", "oprd"), "xcomp"),
-    **dict.fromkeys(("agent", "prep"), "case"),
-    **dict.fromkeys(("neg", "quantmod"), "advmod"),
-    **{"dative": "iobj", "dobj": "obj", "pobj": "obl", "nsubjpass": "nsubj", "relcl": "acl"},
-    **{"npadvmod": "nmod:unmarked", "poss": "nmod:poss", "preconj": "cc:preconj", "predet": "det"},
-}
+RELATIONS |= NOMINAL | PREDICATE | MODIFIERS
 
 
 class ChunkRules(NamedTuple):
@@ -92,8 +83,6 @@ ENGLISH = ChunkRules(
 @dataclass(frozen=True)
 class UDNounChunks:
     """Find the base noun phrases of a Doc with Universal Dependencies labels.
-
-    The labels may have been renamed by `ud_label_map`.
 
     A syntax iterator, as `doc.noun_chunks_iterator` and `vocab.get_noun_chunks` hold. The chunks
     come in order and do not overlap, also in non-projective trees: each is an unbroken run of words
@@ -137,7 +126,7 @@ class _Phrases:
     def __init__(self, doc: Doc, rules: ChunkRules) -> None:
         self.doc, self.rules = doc, rules
         self.heads = annotated_heads(doc)[0].tolist()
-        self.labels = [MAPPED.get(token.dep_, token.dep_) for token in doc]
+        self.labels = [token.dep_ for token in doc]
         self.is_space = [token.is_space for token in doc]
         self.has_tags = doc.has_annotation("POS")
         self.dependents: dict[int, set[str]] = {}
@@ -237,22 +226,7 @@ class _Phrases:
         return self.is_space[i] or self.labels[i] in ("punct", "cc")
 
 
-# --- the setting -------------------------------------------------------------------------------
-
-
-def ud_noun_chunks(lang: str = "") -> SyntaxIterator:
-    """Find noun chunks by Universal Dependencies labels, whatever spaCy has for the language.
-
-    Registered as `spacy_rootmind.ud_noun_chunks.v1`, for the setting `noun_chunks`. The result can
-    also be assigned to `nlp.vocab.get_noun_chunks`, for a pipeline without `root_mst`.
-
-    Parameters
-    ----------
-    lang : str
-        "en" for the chunks that spaCy's English parsers have; other languages follow UD alone.
-    """
-    block = {"@misc": "spacy_rootmind.ud_noun_chunks.v1", "lang": lang}
-    return RegisteredFunction(block, UDNounChunks(lang))
+# --- of a vocab --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -261,88 +235,42 @@ class ChunksByLabels:
 
     The Docs of a pipeline share its vocab and this function, and may be parsed by several parsers;
     the labels of each Doc decide which rules it needs. `own` is the function that the vocab had, if
-    spaCy has one for the language; `chosen` one that the user chose for all Docs. With `mapped`, UD
-    trees may have labels of spaCy's English scheme, from `ud_label_map`.
+    spaCy has one for the language.
     """
 
     own: SyntaxIterator | None
     lang: str
-    chosen: SyntaxIterator | None = None
-    mapped: bool = False
 
     def __call__(self, doclike: Doc | Span) -> Iterator[Any]:
         """Yield the start, end and label of each chunk that lies within a Doc or Span."""
-        if self.chosen is not None:
-            return self.chosen(doclike)
-        if self._has_ud_tree(doclike.doc):
+        labels = {token.dep_ for token in doclike.doc} - {""}
+        if all(_is_one(label, RELATIONS) for label in labels):
             return UDNounChunks(self.lang)(doclike)
         if self.own is None:
             raise NotImplementedError(
                 f"spaCy has no noun_chunks for the language {self.lang!r}, and root_mst finds them "
                 f"by Universal Dependencies labels, which the Doc {doclike.doc.text[:40]!r} does "
-                f"not have; set noun_chunks to a function of your own"
+                f"not have; set `nlp.vocab.get_noun_chunks` to a function of your own"
             )
         return self.own(doclike)
 
-    def _has_ud_tree(self, doc: Doc) -> bool:
-        labels = {token.dep_ for token in doc} - {""}
-        if all(_is_one(label, RELATIONS) for label in labels):
-            # In trees that could be of either scheme, both functions find the same chunks.
-            return self.own is None or not labels <= SHARED or _attaches_as_ud(doc)
-        return self.mapped and _attaches_as_ud(doc)
 
+def set_noun_chunks(vocab: Vocab) -> None:
+    """Set the function that a vocab gives its Docs, unless it has one that reads UD's labels.
 
-def _attaches_as_ud(doc: Doc) -> bool:
-    """Tell whether function words attach as in UD, whatever the labels.
-
-    In UD, adpositions attach to the noun after them and coordinators to the conjunct after them; in
-    spaCy's English scheme it is the other way round, and copulas are heads.
-    """
-    labels, heads = [token.dep_ for token in doc], annotated_heads(doc)[0].tolist()
-    return "cop" in labels or any(
-        label == "case"
-        or (label in ("prep", "agent") and labels[head] == "pobj")
-        or (label in ("cc", "punct") and labels[head] in ("conj", "appos"))
-        for i, (label, head) in enumerate(zip(labels, heads, strict=True))
-        if i < head
-    )
-
-
-def set_noun_chunks(vocab: Vocab, setting: str | SyntaxIterator | None) -> None:
-    """Set the function that a vocab gives its Docs, for a value of the setting.
-
-    "auto" chooses by labels, if the vocab has no function or one of spaCy's that reads other
-    labels; None restores what was there before.
+    One that the user has set stays.
     """
     current: Any = vocab.get_noun_chunks
-    ours = current if isinstance(current, ChunksByLabels) else ChunksByLabels(current, vocab.lang)
-    reads_ud = ours.own is not None and getattr(ours.own, "__module__", None) not in OTHER_SCHEMES
-    if setting is None:
-        vocab.get_noun_chunks = ours.own
-    elif callable(setting):
-        vocab.get_noun_chunks = replace(ours, chosen=setting)
-    elif ours is current or not reads_ud:
-        vocab.get_noun_chunks = replace(ours, chosen=None)
+    if current is None or getattr(current, "__module__", None) in REPLACED:
+        vocab.get_noun_chunks = ChunksByLabels(current, vocab.lang)
 
 
-def expect_mapped_labels(vocab: Vocab) -> None:
-    """Make a vocab's function find the noun chunks of UD trees after `ud_label_map`."""
-    if not isinstance(vocab.get_noun_chunks, ChunksByLabels):
-        set_noun_chunks(vocab, AUTO)
-    ours: Any = vocab.get_noun_chunks
-    if isinstance(ours, ChunksByLabels):
-        vocab.get_noun_chunks = replace(ours, mapped=True)
-
-
-def adopt_noun_chunks(doc: Doc, setting: str | SyntaxIterator | None) -> None:
+def adopt_noun_chunks(doc: Doc) -> None:
     """Set the function of a Doc that was made before that of its vocab was set, or with another.
 
     One that the user has set on the Doc or its vocab stays.
     """
-    if setting is None:
-        return
-    if not isinstance(doc.vocab.get_noun_chunks, ChunksByLabels):
-        set_noun_chunks(doc.vocab, setting)
+    set_noun_chunks(doc.vocab)
     ours: Any = doc.vocab.get_noun_chunks
     annotated: Any = doc
     if isinstance(ours, ChunksByLabels) and annotated.noun_chunks_iterator is ours.own:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from spacy.attrs import DEP, HEAD, IS_SPACE
 from spacy.tokens import Doc
 
-from spacy_rootmind.annotation.sentences import SENTS_HOOK, TokenRow
+from spacy_rootmind.annotation.sentences import TokenRow
 from spacy_rootmind.trees.conventions import MISSING
 
 # Hash of the empty label. spaCy then counts both the head and the label of the token as missing.
@@ -67,7 +67,7 @@ def annotated_starts(row: TokenRow, root_label: str) -> NDArray[np.int8]:
     known = annotated_boundaries(row)
     parsed = row.docs_with(row.has_label)
     for doc, place in parsed:
-        if SENTS_HOOK in doc.user_hooks or not doc.has_annotation("SENT_START"):
+        if not doc.has_annotation("SENT_START"):
             continue
         tops, has_root = _trees(doc, root_label)
         if not has_root.all() and _starts_are_those_of_heads(doc):

@@ -41,9 +41,6 @@ BULLETS = frozenset("-*+#>\u2022\u2023\u25e6\u25aa\u25ab\u25cf\u25cb\u25a0\u25a1
 RULERS = frozenset("-_*=~#+\u2013\u2014\u2500\u2550")
 MIN_RULER = 4
 
-# Name among `doc.user_hooks` of a function that computes `doc.sents`.
-SENTS_HOOK = "sents"
-
 # Label of whitespace tokens, which have no relation of their own; spaCy's for "some relation".
 SPACE_LABEL = "dep"
 
@@ -60,8 +57,7 @@ class TokenRow:
         The first token of each Doc that has any.
     is_space, is_alpha, has_label : bool array of shape (n_tokens,)
     marks : int8 array of shape (n_tokens,)
-        Marks of sentence starts: 1 yes, -1 no, 0 unknown. The annotation does not know of a Doc's
-        hook for `doc.sents`, which decides where there is one.
+        Marks of sentence starts: 1 yes, -1 no, 0 unknown.
     words : int array of shape (n_words,)
         The tokens that are not whitespace.
     """
@@ -74,11 +70,6 @@ class TokenRow:
         self.has_label, self.is_space, self.is_alpha = (own != 0 for own in (label, *flags))
         self.marks = mark.astype(np.int8)
         self.words = np.flatnonzero(~self.is_space)
-        for number, doc in enumerate(self.docs):
-            if SENTS_HOOK in doc.user_hooks:
-                own = self.marks[self.place(number)]
-                own[:] = -1
-                own[[sentence.start for sentence in doc.sents]] = 1
 
     def __len__(self) -> int:
         """Count the tokens."""
@@ -106,18 +97,13 @@ class TokenRow:
         return [self.words[start:stop] - first for start, stop, first in places]
 
 
-def has_boundaries(doc: Doc) -> bool:
-    """Tell whether a Doc has sentence boundaries, as annotation or by its hook for `doc.sents`."""
-    return SENTS_HOOK in doc.user_hooks or doc.has_annotation("SENT_START")
-
-
 def sentence_starts(doc: Doc) -> Starts:
     """List the first token of each of a Doc's sentences, ascending from 0, and the Doc's length.
 
     A Doc without boundaries counts as one sentence.
     """
     starts = np.zeros(0, dtype="i8")
-    if len(doc) and has_boundaries(doc):
+    if len(doc) and doc.has_annotation("SENT_START"):
         starts = np.flatnonzero(TokenRow([doc]).marks == 1)
     return bounds(starts, len(doc))
 

@@ -19,10 +19,9 @@ from spacy.training import Example
 
 from spacy_rootmind.annotation.alignment import single_counterparts
 from spacy_rootmind.annotation.details import StoredDistribution
-from spacy_rootmind.annotation.record_schema import UnreadableDetailsError
 from spacy_rootmind.annotation.records import (
-    DISTRIBUTIONS,
     OutdatedDetailsError,
+    UnreadableDetailsError,
     has_part,
     has_records,
     read_record,
@@ -103,7 +102,7 @@ def read_distributions(doc: Doc, start: int, stop: int) -> tuple[StoredDistribut
 
 def has_distributions(doc: Doc) -> bool:
     """Tell whether a Doc has tree distributions; True for a Doc without words."""
-    return not len(words_of(doc)) or has_part(doc, DISTRIBUTIONS)
+    return not len(words_of(doc)) or has_part(doc, "distributions")
 
 
 def earlier_start_probs(doc: Doc) -> NDArray[np.float64]:

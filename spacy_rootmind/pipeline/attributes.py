@@ -7,7 +7,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from spacy_rootmind.annotation.sentences import words_of
-from spacy_rootmind.compat import ATTRIBUTE_EXTRACTOR, LISTENING
+from spacy_rootmind.compat import ATTRIBUTE_EXTRACTOR
 from spacy_rootmind.network.architecture import ParserModel, reading_layers
 
 # Attributes that no token has until a component sets them, and a component that does. Every token
@@ -53,35 +53,6 @@ def require_attributes(docs: Iterable[Doc], attributes: Sequence[str]) -> None:
                     f"`{SETTERS[name]}`, before the parser; to train, list this component, and the "
                     f"tok2vec or transformer that it listens to, in training.annotating_components "
                     f"(or the argument `annotates` of `nlp.update`)"
-                )
-
-
-def require_annotated_vectors(
-    nlp: Language, name: str, attributes: Sequence[str], *, reads_sentences: bool = False
-) -> None:
-    """Refuse a training config in which what the parser reads is predicted without token vectors.
-
-    In training, a component of `training.annotating_components` predicts from the vectors that its
-    tok2vec has left on the Docs. It finds zeros if that does not annotate as well, and spaCy does
-    not tell. With `reads_sentences`, the parser keeps boundaries that such a component sets.
-    """
-    if name not in nlp.pipe_names:
-        return
-    annotating = listed_in_training(nlp, "annotating_components")
-    before = nlp.pipe_names[: nlp.pipe_names.index(name)]
-    for upstream, pipe in nlp.pipeline:
-        for listening in getattr(pipe, LISTENING, ()):
-            if listening not in before or listening not in annotating or upstream in annotating:
-                continue
-            read = list(attributes)
-            if reads_sentences and SENTENCE_STARTS in nlp.get_pipe_meta(listening).assigns:
-                read.append("sentence boundaries")
-            if read:
-                raise ValueError(
-                    f"the parser reads {', '.join(read)}, but in training {listening!r} "
-                    f"would annotate without token vectors: it is one of "
-                    f"training.annotating_components and listens to {upstream!r}, which is not; "
-                    f"list {upstream!r} there too"
                 )
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import spacy
 from spacy.language import Language
-from spacy.pipeline import Morphologizer
 
 from spacy_rootmind.compat import ListenedToComponent, load_model_from_config
 from spacy_rootmind.config_blocks import replace_settings
@@ -21,16 +20,12 @@ from spacy_rootmind.pipeline.own_static_vectors import (
 from spacy_rootmind.pipeline.root_mst import RootMST
 from spacy_rootmind.pipeline.settings import find_parser
 
-REPAIR = "ud_tag_repair"
-
 
 def replace_parser(nlp: Language, source: str | Path | Language) -> RootMST:
     """Put the parser of another pipeline in the place of a pipeline's own.
 
     The new parser has the place and the name of the old one; without an old one it comes last, with
-    the name that it has in its source. It brings token vectors and static vectors of its own. If
-    its source repairs tags, so does the pipeline, by `ud_tag_repair`: with its own morphologizer,
-    or else with that of the source, which is added disabled and sets no tags otherwise.
+    the name that it has in its source. It brings token vectors and static vectors of its own.
 
     Parameters
     ----------
@@ -47,9 +42,8 @@ def replace_parser(nlp: Language, source: str | Path | Language) -> RootMST:
     Raises
     ------
     ValueError
-        If the pipeline has several components that set heads, the source has no trained
-        `root_mst`, lacks what that listens to, or a name that is needed is taken. The pipeline is
-        then unchanged.
+        If the pipeline has several components that set heads, or the source has no trained
+        `root_mst` or lacks what that listens to. The pipeline is then unchanged.
     """
     old = _find_old(nlp)
     taken = _load(source)
@@ -60,15 +54,12 @@ def replace_parser(nlp: Language, source: str | Path | Language) -> RootMST:
         )
     _own_vectors(taken, name)
     _own_static_vectors(taken, name, parser)
-    tagger = _find_tagger(nlp, taken)
     place = nlp.component_names.index(old) if old else len(nlp.component_names)
     if old:
         nlp.remove_pipe(old)
     _add(nlp, taken, name, old or name, place)
     # spaCy disables what has the name of a component that was removed while disabled.
     nlp.enable_pipe(old or name)
-    if tagger is not None:
-        _repair_tags(nlp, taken, tagger)
     return parser
 
 
@@ -121,27 +112,6 @@ def _own_static_vectors(nlp: Language, name: str, parser: RootMST) -> None:
             config[key] = {"@architectures": ARCHITECTURE, "model": config[key]}
 
 
-def _find_tagger(nlp: Language, source: Language) -> str | None:
-    """Name the morphologizer that is to repair tags; None if they are not repaired."""
-    repairs = [
-        source.get_pipe_config(name)["morphologizer"]
-        for name in source.component_names
-        if source.get_pipe_meta(name).factory == REPAIR
-    ]
-    if not repairs or REPAIR in nlp.component_names:
-        return None
-    for name, pipe in nlp.components:
-        if isinstance(pipe, Morphologizer):
-            return name
-    if repairs[0] in nlp.component_names:
-        raise ValueError(
-            f"expected {repairs[0]!r} to be a morphologizer or a free name, as the source repairs "
-            f"tags by its own: rename the component by `nlp.rename_pipe`"
-        )
-    _own_vectors(source, repairs[0])
-    return repairs[0]
-
-
 def _add(nlp: Language, source: Language, name: str, new_name: str, place: int) -> None:
     """Add a component of another pipeline at a place."""
     after: Any = {"after": nlp.component_names[place - 1]} if place else {"first": True}
@@ -158,17 +128,3 @@ def _add(nlp: Language, source: Language, name: str, new_name: str, place: int) 
         lambda value: new + value.removeprefix(old),
     )
     config.update(renamed)
-
-
-def _repair_tags(nlp: Language, source: Language, tagger: str) -> None:
-    """Repair tags after the parser, and after all that sets them."""
-    if tagger not in nlp.component_names:
-        _add(nlp, source, tagger, tagger, len(nlp.component_names))
-        nlp.disable_pipe(tagger)
-    metas = [nlp.get_pipe_meta(name) for name in nlp.pipe_names]
-    setters = [
-        name
-        for name, meta in zip(nlp.pipe_names, metas, strict=True)
-        if meta.factory == "attribute_ruler" or {"token.head", "token.pos"} & {*meta.assigns}
-    ]
-    nlp.add_pipe(REPAIR, config={"morphologizer": tagger}, after=setters[-1])

@@ -34,7 +34,6 @@ from spacy_rootmind.annotation.sentences import (
     Starts,
     TokenRow,
     choose_starts,
-    has_boundaries,
     join_wordless,
     scored_tokens,
 )
@@ -326,7 +325,7 @@ def _stated_starts(row: TokenRow, context: PredictionContext) -> NDArray[np.floa
 
 def _require_boundaries(docs: Sequence[Doc]) -> None:
     for doc in docs:
-        if len(doc) > 1 and not has_boundaries(doc):
+        if len(doc) > 1 and not doc.has_annotation("SENT_START"):
             raise ValueError(
                 f"the Doc {doc.text[:40]!r} has no sentence boundaries, which sentences = "
                 f'"given" requires: put a component that finds them before the parser (`senter`, '

@@ -14,7 +14,6 @@ from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer, set_dropout_rate
 
 from spacy_rootmind.annotation.extensions import ATTRIBUTES, register
-from spacy_rootmind.annotation.glossary import explain_subtypes
 from spacy_rootmind.annotation.gold import GoldBatch, gold_boundaries
 from spacy_rootmind.annotation.noun_chunks import adopt_noun_chunks, set_noun_chunks
 from spacy_rootmind.annotation.sentences import TokenRow
@@ -31,13 +30,9 @@ from spacy_rootmind.network.architecture import (
 from spacy_rootmind.network.label_scorer import NULL_LABEL, add_label, begin_label_scores
 from spacy_rootmind.network.listeners import listeners_in, require_vectors
 from spacy_rootmind.pipeline import serialization
-from spacy_rootmind.pipeline.attributes import (
-    attributes_read,
-    require_annotated_vectors,
-    require_attributes,
-)
+from spacy_rootmind.pipeline.attributes import attributes_read, require_attributes
 from spacy_rootmind.pipeline.details import teacher_name
-from spacy_rootmind.pipeline.label_inventory import choose_labels, is_placeholder
+from spacy_rootmind.pipeline.label_inventory import choose_labels
 from spacy_rootmind.pipeline.own_static_vectors import require_static_vectors
 from spacy_rootmind.pipeline.prediction import PredictionContext, parse_docs
 from spacy_rootmind.pipeline.settings import Settings
@@ -129,20 +124,7 @@ class RootMST(TrainablePipe):
             "[%s] %s has %d of %d alternatives: too few of its trees keep the guidelines to find "
             "more. For trees that need not keep them, set guidelines to null."
         )
-        self._warn_of_temperature = WarnOnce(
-            "[%s] probabilities are not calibrated: the temperature was fitted with projective = "
-            "%s, and the setting has changed. Call `nlp.get_pipe(%r).fit_temperature(examples)` "
-            "with examples not trained on, or set `temperature`."
-        )
-        self._warn_of_attributes = WarnOnce(
-            "[%s] %s. This component is updated alone, so it is trained as if the attribute were "
-            "unset."
-        )
-        self._warn_of_rehearsal = WarnOnce(
-            "[%s] nlp.rehearse changes nothing in this parser, which has no rehearsal. To keep "
-            "what it has learnt, update it with earlier examples as well."
-        )
-        explain_subtypes()
+        set_noun_chunks(vocab)
         self.cfg: dict[str, Any] = serialization.initial_cfg()
 
     # --- labels --------------------------------------------------------------------------------
@@ -207,10 +189,6 @@ class RootMST(TrainablePipe):
         # First, as it fails if the user has attributes of the same names.
         if settings.needs_attributes:
             register(*ATTRIBUTES)
-        # At first, None leaves what another parser has set.
-        before = self.settings.noun_chunks if hasattr(self, "settings") else None
-        if settings.noun_chunks != before:
-            set_noun_chunks(self.vocab, settings.noun_chunks)
         self.settings = settings
 
     @property
@@ -249,8 +227,7 @@ class RootMST(TrainablePipe):
             a streamed corpus may start without. The Doc that `nlp.initialize` makes up where it has
             no examples is accepted as well.
         nlp
-            The pipeline, to check that attributes which the network reads, and sentence boundaries,
-            are predicted from token vectors in training.
+            The pipeline, whose components the network may listen to.
         labels : dict or list of str, optional
             `label_data` as `spacy init labels` writes it, or a list of labels. By default, the
             labels of the examples. The root's label is that of `label_data`, or the first one in
@@ -261,19 +238,11 @@ class RootMST(TrainablePipe):
         Raises
         ------
         ValueError
-            If no example has heads and `labels` are not given, `labels` is not as described, the
-            guidelines are for other labels, or `attributes.require_annotated_vectors` refuses the
-            training config.
+            If no example has heads and `labels` are not given, `labels` is not as described, or the
+            guidelines are for other labels.
         """
         validate_get_examples(get_examples, "RootMST.initialize")
         examples = list(get_examples())
-        if nlp is not None:
-            require_annotated_vectors(
-                nlp,
-                self.name,
-                attributes_read(self.model),
-                reads_sentences=self.settings.sentences != "doc",
-            )
         root_label, names = choose_labels(examples, labels, self.root_label, self.cfg["labels"])
         if self.settings.guidelines is not None:
             # Labels that these are not for are an error now, not at the first evaluation.
@@ -288,14 +257,6 @@ class RootMST(TrainablePipe):
         sample = [eg.predicted for eg in examples if len(eg.predicted)][:INIT_SAMPLE]
         if not sample:
             raise ValueError(f"none of the {len(examples)} training examples has tokens to parse")
-        if labels is None and not self.cfg["labels"] and is_placeholder(examples):
-            util.logger.warning(
-                "[%s] is initialized without examples and labels, so its only labels are %r and "
-                "%r. To have others, call `add_label`, or give `nlp.initialize` examples.",
-                self.name,
-                root_label,
-                *names,
-            )
         self.cfg.update(serialization.initial_cfg(), root_label=root_label, labels=names)
         self.cfg["finds_boundaries"] = self._can_learn_boundaries(examples)
         self._store_labels()
@@ -358,10 +319,8 @@ class RootMST(TrainablePipe):
         Raises
         ------
         ValueError
-            If the network reads an attribute that no token of a Doc has. With neither `sgd` nor
-            `losses`, as `spacy debug model` tries the component alone, this is a warning.
+            If the network reads an attribute that no token of a Doc has.
         """
-        is_alone = sgd in (None, False) and losses is None
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
         examples = list(examples)
@@ -369,8 +328,8 @@ class RootMST(TrainablePipe):
         if not any(len(eg.predicted) for eg in examples):
             return losses
         self._require_initialized()
-        self.upstream.accept(examples[0].predicted.vocab, self.name)
-        self._check_attributes([eg.predicted for eg in examples], is_alone=is_alone)
+        self.upstream.accept(examples[0].predicted.vocab)
+        self._require_attributes([eg.predicted for eg in examples])
         set_dropout_rate(self.model, drop)
         gold = self._align(examples)
         scores, backprop = self.model.begin_update(self._make_input(examples, gold))
@@ -390,27 +349,6 @@ class RootMST(TrainablePipe):
             self.finish_update(sgd)
         losses[self.name] += loss
         return losses
-
-    def rehearse(
-        self,
-        examples: Iterable[Example],
-        *,
-        sgd: Optimizer | None = None,
-        losses: dict[str, float] | None = None,
-        **config: Any,
-    ) -> dict[str, float]:
-        """Do nothing but warn, once: the parser has no rehearsal, and `losses` gets none of it."""
-        self._warn_of_rehearsal(self.name)
-        return {} if losses is None else losses
-
-    def _check_attributes(self, docs: Sequence[Doc], *, is_alone: bool) -> None:
-        """Refuse Docs as `_require_attributes`; warn if the component is updated alone."""
-        try:
-            self._require_attributes(docs)
-        except ValueError as error:
-            if not is_alone:
-                raise
-            self._warn_of_attributes(self.name, error)
 
     def finish_update(self, sgd: Optimizer) -> None:
         """Take a step; the layers above the token vectors at `learn_rate_factor` times the rate."""
@@ -541,9 +479,6 @@ class RootMST(TrainablePipe):
             label_batches += labels
         self.cfg["label_temperature"] = fit_label_temperature(label_batches)
         self.cfg["temperature"] = fit_temperature(batches, self.settings.projective)
-        self.cfg.pop(serialization.FITTED_PROJECTIVE, None)
-        if self.settings.projective:
-            self.cfg[serialization.FITTED_PROJECTIVE] = True
         return self.cfg["temperature"]
 
     # --- prediction ----------------------------------------------------------------------------
@@ -563,10 +498,6 @@ class RootMST(TrainablePipe):
             on_split=self._tell_of_split,
             on_missing=partial(self._warn_of_missing, self.name),
         )
-        was_projective = self.cfg.get(serialization.FITTED_PROJECTIVE, False)
-        is_fitted = self.settings.temperature is None and self.cfg["temperature"] != 1.0
-        if self.settings.finds_details and is_fitted and was_projective != self.settings.projective:
-            self._warn_of_temperature(self.name, was_projective, self.name)
         docs = list(docs)
         self._require_attributes(docs)
         tok2vec = self.model.get_ref("tok2vec")
@@ -587,7 +518,7 @@ class RootMST(TrainablePipe):
         for doc, parse in zip(docs, scores, strict=True):
             annotate(doc, parse)
             # The vocab of a Doc is another than the component's if that is from another pipeline.
-            adopt_noun_chunks(doc, self.settings.noun_chunks)
+            adopt_noun_chunks(doc)
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Parse a stream in batches; if a batch fails, its Docs are parsed one by one.

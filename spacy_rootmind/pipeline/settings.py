@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 import numpy as np
 from spacy.language import Language
 
-from spacy_rootmind.annotation.line_starts import LineEnds
 from spacy_rootmind.config_blocks import KINDS, RegisteredFunction, require_kind
 from spacy_rootmind.training.losses import MARGIN
 
@@ -38,16 +37,6 @@ def _one_of(literal: Any) -> Expected:
     names = get_args(literal)
     words = f"one of {', '.join(names)}"
     return Expected(words, lambda value: isinstance(value, str) and value in names, str)
-
-
-def _or_text(text: str, expected: Expected) -> Expected:
-    """Accept a text as well."""
-    chosen = _one_of(Literal[text])
-    return Expected(
-        f'"{text}", {expected.words}',
-        lambda value: chosen.accepts(value) or expected.accepts(value),
-        lambda value: value if chosen.accepts(value) else expected.convert(value),
-    )
 
 
 POSITIVE = _number("a number above 0", lambda value: 0 < value < math.inf)
@@ -102,10 +91,9 @@ class Settings:
     """Whether a blank line ends a sentence, with `sentences = "auto"`, unless the Doc or the
     constraints say otherwise. Turn it off for double-spaced text.
     """
-    line_ends: Annotated[LineEnds, _or_text("items", FLAG)] = False
+    line_ends: Annotated[bool, FLAG] = False
     """Whether every line end ends a sentence in the same way, for text with a sentence or a title
-    on each line. With "items", those do that come before an item of a list, a number, a heading
-    with `#` or a quotation with `>`, and the ends of lines shorter than the text is wide.
+    on each line.
     """
     max_sentence_length: Annotated[int, COUNT] = 512
     """A sentence with more words is split where a boundary is most likely. Time and memory grow
@@ -160,12 +148,6 @@ class Settings:
     """Stores the distribution over each sentence's trees in the Doc, for another parser to learn
     from: the arcs with at least this probability and the arcs of the parse, with their weights and
     label probabilities. See `docs/distillation.md`.
-    """
-    noun_chunks: Annotated[str | Callable | None, _or_text("auto", FUNCTION)] = "auto"
-    """How `doc.noun_chunks` are found: "auto" by Universal Dependencies labels in Docs that have
-    them, where spaCy has no function for the language or one for other labels; None as without this
-    component; `spacy_rootmind.ud_noun_chunks.v1`, or another function from a Doc to the start, end
-    and label of each chunk, in all Docs of the pipeline.
     """
     learn_rate_factor: Annotated[float, POSITIVE] = 1.0
     """Factor on the learning rate of the layers above the token vectors. A pretrained transformer
@@ -230,7 +212,7 @@ def _checked(setting: Field, value: Any) -> Any:
         raise ValueError(
             f"expected {setting.name} as {describe(setting)}, received {value!r}{reason}"
         )
-    if setting.name in KINDS and not isinstance(value, str):
+    if setting.name in KINDS:
         require_kind(setting.name, value)
     return value
 

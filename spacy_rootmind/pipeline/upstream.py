@@ -17,7 +17,6 @@ from typing import Any
 
 from spacy.language import Language
 from spacy.tokens import Doc
-from spacy.util import logger
 from spacy.vocab import Vocab
 from thinc.api import Model
 
@@ -128,19 +127,11 @@ class Upstream:
             f'in a config, under [components.{name}], `replace_listeners = ["model.tok2vec"]`'
         )
 
-    def accept(self, vocab: Vocab, name: str) -> None:
+    def accept(self, vocab: Vocab) -> None:
         """Accept another component, over which the parser is trained from now on."""
         home = self._home()
-        if home is not None and home.vocab is vocab:
-            return
-        if home is not None and self.component is not None:
-            logger.warning(
-                "[%s] was trained over the component %r of another pipeline. From now on, it is "
-                "trained over what it listens to in this one.",
-                name,
-                self.component.name,
-            )
-        self._home, self.component, self._digest = _no_home, None, None
+        if home is None or home.vocab is not vocab:
+            self._home, self.component, self._digest = _no_home, None, None
 
 
 def _are_close(found: Floats2d, expected: Floats2d) -> bool:

@@ -9,8 +9,7 @@ from reference import random_heads
 from spacy.tokens import Doc
 
 from spacy_rootmind import restore_edges
-from spacy_rootmind.annotation.doc_trees import has_extents, set_trees, write_extents
-from spacy_rootmind.annotation.records import token_extents
+from spacy_rootmind.annotation.doc_trees import set_trees
 
 
 @pytest.fixture(scope="module")
@@ -169,35 +168,3 @@ def test_restore_edges_refuses_what_is_no_tree(vocab):
         restore_edges(doc)
     assert doc.to_bytes() == before
     assert len(restore_edges(Doc(vocab))) == 0
-
-
-def test_extents_are_those_of_the_tokens():
-    doc = spacy.blank("xx")("She  saw the man. 🌻 ünïcode")
-    for start in range(len(doc) + 1):
-        for end in range(start, len(doc) + 1):
-            span = doc[start:end]
-            places = [(t.idx - span[0].idx, t.idx - span[0].idx + len(t)) for t in span]
-            extents = token_extents(span)
-            assert extents.dtype == np.int32
-            assert list(map(tuple, extents.tolist())) == places
-    extents = np.zeros((2, 2), np.int32)
-    for start in (-1, len(doc) - 1, len(doc)):
-        with pytest.raises(ValueError, match=f"of {len(doc)}, received {start} to {start + 2}"):
-            write_extents(doc, start, extents)
-    assert not extents.any()
-
-
-def test_extents_are_compared_token_by_token():
-    doc = spacy.blank("xx")("She  saw the man.")
-    for start in range(len(doc)):
-        span = doc[start:]
-        extents = token_extents(span)
-        assert has_extents(doc, start, extents)
-        for place in np.ndindex(extents.shape):
-            changed = extents.copy()
-            changed[place] += 1
-            assert not has_extents(doc, start, changed)
-        assert has_extents(doc, start, extents[:-1])
-        assert not has_extents(doc, start + 1, extents)
-    assert not has_extents(doc, -1, extents)
-    assert has_extents(doc, len(doc), extents[:0])

@@ -259,13 +259,7 @@ def merge_tokens(example):
         retokenizer.merge(example.predicted[:2])
 
 
-def hook_sentences(example):
-    example.predicted.user_hooks["sents"] = lambda doc: iter([doc[:1], doc[1:]])
-
-
-@pytest.mark.parametrize(
-    "change", [set_label, set_head, start_sentence, merge_tokens, hook_sentences]
-)
+@pytest.mark.parametrize("change", [set_label, set_head, start_sentence, merge_tokens])
 def test_changes_to_what_gold_was_found_from_are_noticed(change, vocab):
     example = make_example(vocab)
     before = GoldBatch.from_examples([example], "ROOT")

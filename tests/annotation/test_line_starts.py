@@ -6,7 +6,7 @@ import spacy
 from spacy.tokens import Doc
 from strategies import rng_for
 
-from spacy_rootmind.annotation.line_starts import LINE, item_offsets, share_starts
+from spacy_rootmind.annotation.line_starts import LINE, share_starts
 from spacy_rootmind.annotation.sentences import CERTAIN, TokenRow, choose_starts
 
 VOCAB = spacy.blank("xx").vocab
@@ -160,94 +160,3 @@ def test_the_english_pipeline_starts_no_sentence_after_the_marks_of_a_line(web_p
     for doc, (marks, _, _) in zip(nlp.pipe(texts), lines, strict=True):
         starts = [sentence[0].idx - len(before) for sentence in doc.sents]
         assert not any(0 < start <= len(marks) for start in starts), (marks, starts)
-
-
-# --- lines that start sentences ----------------------------------------------------------------
-
-# A caret is before the lines that start a sentence, besides the first.
-TEXTS = {
-    "changelog": """
-Version 2.1
-^- A lock that two threads waited for is released, also when one of
-  them was killed.
-^- Faster.
-^* The option --all is gone. It had no effect since the first version
-  of the tool.
-""",
-    "wrapped prose": """
-The ship left the harbour early in the morning, while the crew was
-still asleep (all but the cook) and the captain's wife stood on the
-pier -at least she said so- with a lantern in her left hand, "which
-nobody saw". In 1998 it was found again.
-""",
-    "mail": """
-^Hi Anna,
-^thank you for the long letter, which I read on the train back home on
-Sunday evening. Here is what I think about it:
-^> The house is too big for the two of us, and the garden is a burden
-> that nobody takes from us.
-^No, it is not. We will find somebody for the garden, and the house is
-full of children in summer.
-^> > And the car?
-^> Sold.
-^Yours,
-^Tom
-""",
-    "subtitles": """
-1
-^00:00:01,000 --> 00:00:04,000
-^Where have you been
-^all my life?
-^2
-^00:00:05,500 --> 00:00:07,000
-^- Here.
-^- No.
-""",
-    "contract": """
-^1. The tenant pays the rent on the first day of each month, without
-being asked for it.
-^1.1 Heating is not included.
-^(a) Gas is paid for by the tenant, who reads the meter each January
-and July.
-^(b) Water is not.
-^§ 7 does not apply.
-""",
-    "chat": """
-[10:03] anna: are you there?
-^[10:03] bob: yes
-^[10:04 AM] anna: good
-""",
-    "markdown": """
-# Title of the page
-^## Installation
-^1. Get the package from the index, or from the page of its releases if
-   you have no network.
-^2) Run it.
-^> [!NOTE]
-^> On other systems, the name of the command is not the same as in this
-> page.
-^- [ ] Test it.
-^• Or not
-""",
-    "address": """
-Anna Weber
-^Am Markt
-^12345 Bonn
-^Germany
-""",
-}
-
-
-@pytest.mark.parametrize("name", TEXTS)
-@pytest.mark.parametrize("end", ["\n", " \r\n"])
-def test_items_and_lines_after_short_ones_start_sentences(name, end):
-    lines = TEXTS[name].strip("\n").splitlines()
-    plain = [line.lstrip("^") for line in lines]
-    found = item_offsets(end.join(plain))
-    offsets = np.cumsum([0, *(len(line + end) for line in plain[:-1])]).tolist()
-    starts = [
-        line
-        for line, offset, own in zip(lines, offsets, plain, strict=True)
-        if offset + len(own) - len(own.lstrip()) in found
-    ]
-    assert starts == [line for line in lines[1:] if line.startswith("^")]

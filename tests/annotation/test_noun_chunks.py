@@ -6,17 +6,16 @@ from functools import cache
 import numpy as np
 import pytest
 import spacy
-from parsers import COPIES, assign, make_nlp, read_conllu
+from parsers import COPIES, make_nlp, read_conllu
 from reference_noun_chunks import convert, reference_chunks
 from spacy import displacy
 from spacy.lang.en.syntax_iterators import noun_chunks as spacys_own
 from spacy.lang.sv.syntax_iterators import noun_chunks as swedish
 from spacy.tokens import Doc
-from spacy.util import registry
 from spacy.vocab import Vocab
 from trees_of_text import read_tree
 
-from spacy_rootmind.annotation.noun_chunks import NOMINAL, ChunksByLabels, UDNounChunks
+from spacy_rootmind.annotation.noun_chunks import NOMINAL, UDNounChunks
 
 VOCAB = spacy.blank("en").vocab
 ENGLISH = {
@@ -230,7 +229,7 @@ def test_treebanks_of_all_languages(ud_folder):
         assert covered > 0.85 * nominals, path
 
 
-# --- the setting -------------------------------------------------------------------------------
+# --- of a pipeline -----------------------------------------------------------------------------
 
 TEXT = "The teacher that she met gave the boy a book ."
 UD = (
@@ -256,9 +255,6 @@ def nlp():
     return make_nlp("en")
 
 
-# --- by default --------------------------------------------------------------------------------
-
-
 def test_parsed_docs_have_their_chunks(trained_english):
     """SpaCy merges them, and displaCy draws each as one word."""
     doc = trained_english(TEXT)
@@ -277,12 +273,6 @@ def test_docs_with_labels_of_spacys_scheme_have_spacys_chunks(nlp, quickstart_do
         own = convert(doc)
         gold = list(spacys_own(own))
         assert list(nlp.vocab.get_noun_chunks(own)) == gold
-    short = Doc(nlp.vocab, words=["And", "he", "left"], deps=["cc", "nsubj", "ROOT"], heads=[2] * 3)
-    assert chunks(short) == [span.text for span in spans(short, spacys_own)]
-
-
-def spans(doc, iterator):
-    return [doc[start:end] for start, end, _ in iterator(doc)]
 
 
 @pytest.mark.parametrize("lang", ["xx", "ga"])
@@ -300,9 +290,6 @@ def test_a_language_whose_function_reads_ud_keeps_it():
     nlp = spacy.blank("sv")
     nlp.add_pipe("root_mst")
     assert nlp.vocab.get_noun_chunks is swedish
-
-
-# --- where it survives -------------------------------------------------------------------------
 
 
 def test_copies_of_pipelines_and_docs(trained_english, tmp_path):
@@ -325,34 +312,6 @@ def test_a_sourced_parser(trained_english):
     nlp.add_pipe("root_mst", source=trained_english)
     assert chunks(nlp(early)) == texts(trained_english(TEXT))
     assert chunks(nlp(TEXT)) == texts(trained_english(TEXT))
-
-
-# --- set by the user ---------------------------------------------------------------------------
-
-
-def test_none_leaves_everything_as_without_the_parser(trained_english):
-    assert make_nlp("en", noun_chunks=None).vocab.get_noun_chunks is spacys_own
-    nlp = make_nlp("en")
-    assert isinstance(nlp.vocab.get_noun_chunks, ChunksByLabels)
-    assign(nlp.get_pipe("root_mst"), noun_chunks=None)
-    assert nlp.vocab.get_noun_chunks is spacys_own
-    nlp.from_bytes(trained_english.to_bytes())
-    assert chunks(nlp(TEXT)) == [span.text for span in spans(trained_english(TEXT), spacys_own)]
-
-
-def test_a_function_counts_for_all_docs_until_another_setting():
-    nlp = make_nlp("en")
-    assign(nlp.get_pipe("root_mst"), noun_chunks=every_word)
-    doc = read_tree(nlp.vocab, UD)
-    assert len(chunks(doc)) == len(doc)
-    assign(nlp.get_pipe("root_mst"), noun_chunks="auto")
-    assert chunks(read_tree(nlp.vocab, UD)) == CHUNKS
-
-
-def test_the_registered_function_needs_no_parser():
-    nlp = spacy.blank("en")
-    nlp.vocab.get_noun_chunks = registry.misc.get("spacy_rootmind.ud_noun_chunks.v1")(lang="en")
-    assert chunks(read_tree(nlp.vocab, UD)) == CHUNKS
 
 
 def test_a_function_that_the_user_set_stays(trained_english):

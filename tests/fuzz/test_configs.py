@@ -33,7 +33,6 @@ FUNCTIONS = {
         [{"@misc": "spacy_rootmind.preset_heads.v1"}, {"@misc": "spacy_rootmind.span_subtrees.v1"}]
     ),
     "alternatives": st.sampled_from(CALLBACKS),
-    "noun_chunks": st.sampled_from(["auto", None, {"@misc": "spacy_rootmind.ud_noun_chunks.v1"}]),
 }
 
 

@@ -204,18 +204,6 @@ def test_update_takes_partial_and_misaligned_annotation():
     assert_parsed(nlp("She saw the cat ."))
 
 
-def test_rehearsal_says_once_that_it_changes_nothing(quickstart_docs, caplog):
-    nlp, examples = initialized(quickstart_docs[:5])
-    optimizer = nlp.resume_training()
-    before = nlp.get_pipe("root_mst").to_bytes()
-    caplog.clear()
-    for _ in range(2):
-        nlp.rehearse(examples, sgd=optimizer)
-    assert nlp.get_pipe("root_mst").to_bytes() == before
-    [record] = caplog.records
-    assert "[root_mst] nlp.rehearse changes nothing" in record.getMessage()
-
-
 @pytest.mark.parametrize("text", ["", " \n "])
 def test_update_skips_examples_without_words(text):
     nlp = make_nlp()

@@ -124,60 +124,11 @@ def test_training_without_annotating_components_is_refused(examples):
             use(own)
 
 
-@pytest.mark.parametrize("sgd", [None, False])
-def test_a_parser_updated_alone_warns_of_unset_attributes(examples, sgd, caplog):
-    """As `spacy debug model` does it, and as a user may; `nlp.update` gives `losses`."""
-    nlp = make_nlp(model=with_features("TAG"))
-    own = gold_examples(examples[:4], nlp)
-    nlp.initialize(lambda: own)
-    parser = nlp.get_pipe("root_mst")
-    for _ in range(2):
-        assert parser.update(own, sgd=sgd)["root_mst"] > 0
-    [message] = [r.getMessage() for r in caplog.records if "expected TAG" in r.getMessage()]
-    assert message.startswith("[root_mst]")
-    assert "as if the attribute were unset" in message
-    with pytest.raises(ValueError, match="expected TAG"):
-        parser.update(own, sgd=sgd, losses={})
-    with pytest.raises(ValueError, match="expected TAG"):
-        nlp.update(own, sgd=False)
-
-
 def test_parsing_needs_the_tagger_or_tags(tagged):
     with pytest.raises(ValueError, match="expected TAG on the tokens of each Doc"):
         tagged(TEXTS[0], disable=["tagger"])
     doc = Doc(tagged.vocab, words=["A", "dog"], tags=["DT", "NN"])
     assert tagged(doc, disable=["tagger"]).has_annotation("DEP")
-
-
-def test_annotation_without_token_vectors_is_refused(examples):
-    nlp = shared("TAG")
-    nlp.config["training"]["annotating_components"] = ["tagger"]
-    own = gold_examples(examples[:4], nlp)
-    match = r"'tagger' would annotate without .* list 'tok2vec' there"
-    with pytest.raises(ValueError, match=match):
-        nlp.initialize(lambda: own)
-    nlp.config["training"]["annotating_components"] = ["tok2vec", "tagger"]
-    nlp.initialize(lambda: own)
-
-
-@pytest.mark.parametrize("mode", ["auto", "given", "doc"])
-def test_sentences_found_without_token_vectors_are_refused(quickstart_docs, mode):
-    """A senter that listens finds none from zeros; in a Doc of one sentence they do not matter."""
-    nlp = spacy.blank("xx")
-    nlp.add_pipe("tok2vec")
-    model = {"@architectures": "spacy.Tagger.v2", "tok2vec": {**LISTENER, "width": 96}}
-    nlp.add_pipe("senter", config={"model": model})
-    nlp.add_pipe("root_mst", config={"model": SMALL_MODEL, "sentences": mode})
-    own = gold_examples([Doc.from_docs(quickstart_docs[:3])], nlp)
-    nlp.config["training"]["annotating_components"] = ["senter"]
-    if mode == "doc":
-        nlp.initialize(lambda: own)
-        return
-    match = r"reads sentence boundaries.*'senter' would annotate without .* list 'tok2vec' there"
-    with pytest.raises(ValueError, match=match):
-        nlp.initialize(lambda: own)
-    nlp.config["training"]["annotating_components"] = ["tok2vec", "senter"]
-    nlp.initialize(lambda: own)
 
 
 def test_a_listener_as_features_is_refused():

@@ -10,7 +10,6 @@ from spacy.util import get_lang_class, registry
 from thinc.api import Config
 
 from spacy_rootmind import configure
-from spacy_rootmind.annotation.noun_chunks import ud_noun_chunks
 from spacy_rootmind.config_blocks import RegisteredFunction
 from spacy_rootmind.guidelines.constraints import Constraints, preset_heads, span_subtrees
 from spacy_rootmind.guidelines.ud import ud_guidelines
@@ -25,7 +24,7 @@ CHANGED = {
     "sentences": ("doc", "doc"),
     "boundary_threshold": (0.25, 0.25),
     "blank_lines": (False, False),
-    "line_ends": ("items", "items"),
+    "line_ends": (True, True),
     "max_sentence_length": (77, 77),
     "decode": ("tree", "tree"),
     "projective": (True, True),
@@ -43,10 +42,6 @@ CHANGED = {
     "alternatives": (kbest(3), KBEST),
     "keep_trees": (True, True),
     "distribution_threshold": (0.01, 0.01),
-    "noun_chunks": (
-        ud_noun_chunks("en"),
-        {"@misc": "spacy_rootmind.ud_noun_chunks.v1", "lang": "en"},
-    ),
     "learn_rate_factor": (2, 2.0),
 }
 

@@ -233,7 +233,7 @@ def test_any_tree_comes_into_the_doc_with_whitespace_anywhere():
 
 
 def test_docs_in_a_row_are_planned_like_each_alone():
-    """Empty ones, whitespace, lines, known starts and heads, hooks and constraints among them."""
+    """Empty ones, whitespace, lines, known starts and heads and constraints among them."""
     rng, texts = rng_for("docs in a row"), ["a", "5", "(", ".", "-", "\n", "\n\n", " ", "He"]
     settings = Settings(confidence=True, distribution_threshold=0.1, max_sentence_length=4)
     context, joined = PredictionContext(settings, ("ROOT", "x")), 0
@@ -244,9 +244,7 @@ def test_docs_in_a_row_are_planned_like_each_alone():
             doc = Doc(VOCAB, words=words, spaces=(rng.random(n) < 0.5).tolist())
             for token in list(doc)[1:]:
                 token.is_sent_start = (None, None, True, False)[rng.integers(4)]
-            if rng.random() < 0.2:
-                doc.user_hooks["sents"] = lambda doc: (doc[i : i + 1] for i in range(len(doc)))
-            elif rng.random() < 0.2 and n:
+            if rng.random() < 0.2 and n:
                 doc = Doc(VOCAB, words=words, heads=[0] * n, deps=["ROOT", *["x"] * (n - 1)])
             named = [token.i for token in doc if token.text == "He"][:1]
             doc.user_data[CONSTRAINTS] = Constraints(labels=[(token, "x") for token in named])
@@ -431,31 +429,6 @@ def test_given_demands_boundaries(make):
     assert not doc.has_annotation("SENT_START")
     for text in ("Yes", ""):
         assert len(list(nlp(text).sents)) == len(nlp(text))
-
-
-# --- sentences by a hook ------------------------------------------------------------------------
-
-
-def hook(doc, *starts):
-    """Let a function of the user's compute the sentences of a Doc."""
-    doc.user_hooks["sents"] = lambda doc: (
-        doc[start:stop] for start, stop in zip(starts, (*starts[1:], len(doc)), strict=True)
-    )
-    return doc
-
-
-@pytest.mark.parametrize("mode", ["auto", "given"])
-def test_sentences_of_a_hook_are_those_that_are_parsed(make, mode):
-    """spaCy's annotation does not know of them."""
-    nlp = make(sentences=mode, confidence=True)
-    doc = hook(nlp.make_doc(TEXT), 0, 3, 7)
-    # The hook decides, as for `doc.sents`.
-    doc[5].is_sent_start = True
-    assert starts_of(nlp(doc)) == [0, 3, 7]
-    assert_parsed(doc)
-    assert [len([t for t in sent if t.head == t]) for sent in doc.sents] == [1, 1, 1]
-    assert all(sent._.parse_log_prob is not None for sent in doc.sents)
-    assert nlp.evaluate([Example(doc, doc)])["root_violations"] == 0.0
 
 
 # --- the whole Doc -------------------------------------------------------------------------------
@@ -800,17 +773,6 @@ def test_marks_that_a_line_begins_with_share_a_start(make):
     inside = [text for texts in shared for text in texts[1:]]
     words = [token.text for token in doc if not token.is_space]
     assert starts_in(nlp, ITEMS) == [word for word in words if word not in inside]
-
-
-def test_items_start_sentences_on_request(make):
-    assert starts_in(make(boundary_threshold=1), ITEMS) == ["The"]
-    nlp = make(boundary_threshold=1, line_ends="items")
-    assert starts_in(nlp, ITEMS) == ["The", "-", "1.2"]
-    assert starts_in(nlp, f"{ITEMS}\nand met a dog") == ["The", "-", "1.2", "and"]
-    words = ["a", "\n", "-", "b"]
-    for marks, starts in (([1, 0, -1, 0], ["a"]), ([1, 0, 0, 1], ["a", "b"])):
-        marked = [{1: True, -1: False}.get(mark) for mark in marks]
-        assert starts_in(nlp, Doc(VOCAB, words=words, sent_starts=marked)) == starts
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ CASES = {
         "a probability from 0 to 1",
     ),
     "blank_lines": (["yes", 1, None], "True or False"),
-    "line_ends": (["yes", 1, None], '"items", True or False'),
+    "line_ends": (["yes", 1, "items", None], "True or False"),
     "max_sentence_length": (
         [0, -3, 2.5, True, "9", None, float("inf"), float("nan")],
         "an integer of at least 1",
@@ -58,7 +58,6 @@ CASES = {
         [0, 1.5, float("nan"), "0.01", True],
         "a probability above 0 and at most 1, or None",
     ),
-    "noun_chunks": (["yes", "", 1, True, {"@misc": 3}], f'"auto", {A_FUNCTION}'),
     "learn_rate_factor": ([0, -1, float("inf"), float("nan"), None], "a number above 0"),
 }
 MULTI_HASH = {
@@ -100,13 +99,11 @@ def test_wrong_values_are_refused_when_made_and_by_configure(nlp, name, value, e
 OF_ANOTHER_KIND = {
     **{
         f"{setting}={name}": (setting, {"@misc": f"spacy_rootmind.{name}.v1", **arguments})
-        for setting in ("guidelines", "constraints", "alternatives", "noun_chunks", "scorer")
+        for setting in ("guidelines", "constraints", "alternatives", "scorer")
         for name, kind, arguments in (
             ("kbest", "alternatives", {"k": 2}),
             ("preset_heads", "constraints", {}),
             ("ud_guidelines", "guidelines", {}),
-            ("ud_noun_chunks", "noun_chunks", {}),
-            ("label_map", "label_map", {}),
         )
         if kind != setting
     },
@@ -125,12 +122,6 @@ def test_a_function_for_another_setting_is_refused_when_made_and_by_configure(nl
     if setting in CASES:
         with pytest.raises(ValueError, match=match):
             configure(nlp, **{setting: block})
-
-
-def test_the_label_map_has_to_be_one():
-    block = {"@misc": "spacy_rootmind.preset_heads.v1"}
-    with pytest.raises(ValueError, match=r"expected label_map as .*, received .* for constraints"):
-        spacy.blank("xx").add_pipe("ud_label_map", config={"label_map": block})
 
 
 def test_a_parser_is_found_by_its_type(nlp):

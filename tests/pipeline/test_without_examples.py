@@ -1,7 +1,5 @@
 """`nlp.initialize()` without examples, next to what spaCy's own `parser` does."""
 
-import logging
-
 import pytest
 import spacy
 from parsers import LISTENING, SMALL_MODEL, gold_examples, join, make_nlp
@@ -71,13 +69,3 @@ def test_listener_is_sized():
     nlp.initialize()
     assert parser.model.get_dim("nI") == 32
     assert nlp("She saw him").has_annotation("DEP")
-
-
-def test_without_labels_there_is_a_warning(caplog, monkeypatch):
-    monkeypatch.setattr(spacy.util.logger, "propagate", True)
-    with caplog.at_level(logging.WARNING, logger="spacy"):
-        initialized("nsubj")
-        assert not caplog.records
-        initialized()
-    [record] = caplog.records
-    assert "its only labels are 'ROOT' and 'dep'" in record.getMessage()

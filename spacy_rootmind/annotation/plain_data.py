@@ -1,0 +1,129 @@
+"""Dataclasses from plain data, which is checked: arrays, numbers, texts, lists and dicts.
+
+A Doc may come from anyone, and `doc.user_data` takes anything. Each field of a dataclass has a
+reader in its type, so that nothing behind it meets other types, shapes or values.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, TypeVar, get_type_hints
+
+import numpy as np
+
+# Rounding can bring a probability above 1.
+MAX_PROB = 1.001
+LARGEST = float(np.finfo(np.float32).max)
+
+Kind = TypeVar("Kind")
+Reader = Callable[[Any, dict[str, int]], Any]
+"""Reads a field, given the sizes that are known so far; learns those that are not.
+
+The sizes of a part of a record are "tokens", "labels", and others that only this part has. Raises
+ValueError if the data is malformed.
+"""
+
+
+def read_dataclass(kind: Callable[..., Kind], data: Any, sizes: Mapping[str, int]) -> Kind:
+    """Make a dataclass of a mapping from its fields; a ValueError names one that is malformed.
+
+    Missing fields are read as None.
+    """
+    readers = _readers(kind)
+    if not isinstance(data, Mapping) or not data.keys() <= readers.keys():
+        raise ValueError("the names of its parts")
+    values, known = {}, dict(sizes)
+    for name, read in readers.items():
+        try:
+            values[name] = read(data.get(name), known)
+        except ValueError as error:
+            raise ValueError(name) from error
+    return kind(**values)
+
+
+@cache
+def _readers(kind: Any) -> dict[str, Reader]:
+    """List the readers of the fields of a dataclass, from their types; names of labels first."""
+    hints = get_type_hints(kind, include_extras=True)
+    readers = {name: hint.__metadata__[0] for name, hint in hints.items()}
+    return dict(sorted(readers.items(), key=lambda item: item[1] is not names))
+
+
+# --- arrays ------------------------------------------------------------------------------------
+
+
+def indices(*shape: str, of: str) -> Reader:
+    """Read an array of integers from 0, below the size `of`."""
+    return _array("iu", shape, lambda value, sizes: value.min() >= 0 and value.max() < sizes[of])
+
+
+def floats(*shape: str, low: float = -np.inf, high: float = np.inf, gaps: bool = False) -> Reader:
+    """Read an array of floats in a range; NaN is one of them if there may be `gaps`."""
+
+    def fits(value: Any, sizes: dict[str, int]) -> bool:
+        numbers = value[~np.isnan(value)] if gaps else value
+        # Comparisons with NaN are false.
+        return not numbers.size or (low <= numbers.min() and numbers.max() <= high)
+
+    return _array("f", shape, fits)
+
+
+def probs(size: str, *, gaps: bool = False) -> Reader:
+    """Read an array of probabilities."""
+    return floats(size, low=0.0, high=MAX_PROB, gaps=gaps)
+
+
+def _array(kinds: str, shape: tuple[str, ...], fits: Callable[..., bool]) -> Reader:
+    def read(value: Any, sizes: dict[str, int]) -> Any:
+        is_array = isinstance(value, np.ndarray) and value.dtype.kind in kinds
+        if not is_array or value.ndim != len(shape):
+            raise ValueError
+        if any(sizes.setdefault(*pair) != pair[1] for pair in zip(shape, value.shape, strict=True)):
+            raise ValueError
+        if value.size and not fits(value, sizes):
+            raise ValueError
+        return value
+
+    return read
+
+
+# --- other fields ------------------------------------------------------------------------------
+
+
+def value_of(*types: type) -> Reader:
+    """Read a value of one of these types, which is not NaN."""
+
+    def read(value: Any, sizes: dict[str, int]) -> Any:
+        if not isinstance(value, types) or value != value:
+            raise ValueError
+        return value
+
+    return read
+
+
+def names(value: Any, sizes: dict[str, int]) -> tuple[str, ...]:
+    """Read the names of labels: a tuple, or a list after spaCy has read it from bytes."""
+    if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
+        raise ValueError
+    sizes["labels"] = len(value)
+    return tuple(value)
+
+
+def optional(read: Reader) -> Reader:
+    """Read a field that may be None."""
+    return lambda value, sizes: None if value is None else read(value, sizes)
+
+
+def part(kind: type) -> Reader:
+    """Read another dataclass, or None."""
+    return optional(lambda value, sizes: read_dataclass(kind, value, sizes))
+
+
+def several(kind: type) -> Reader:
+    """Read a list of another dataclass; none if it is missing."""
+
+    def read(value: Any, sizes: dict[str, int]) -> tuple[Any, ...]:
+        if value is not None and not isinstance(value, list | tuple):
+            raise ValueError
+        return tuple(read_dataclass(kind, each, sizes) for each in value or ())
+
+    return read
