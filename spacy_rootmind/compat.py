@@ -23,14 +23,12 @@ MODULES = {
     "get_doc_settings": "spacy.displacy",
     "import_code": "spacy.cli._util",
     "import_file": "spacy.util",
-    "init_cli": "spacy.cli._util",
     "init_config": "spacy.cli.init_config",
     "load_model_from_config": "spacy.util",
     "minify_html": "spacy.util",
     "parse_config_overrides": "spacy.cli._util",
     "resolve_dot_names": "spacy.util",
     "show_validation_error": "spacy.cli._util",
-    "walk_directory": "spacy.cli._util",
 }
 
 # First item of the keys under which `doc.user_data` holds the extension attributes of spans: then

@@ -13,5 +13,4 @@ spacy_rootmind.render(
     nlp("She saw the man with the telescope."),
     path="docs/pictures/parse.svg",
     max_alternatives=1,
-    options={"collapse_punct": True},
 )

@@ -1,7 +1,7 @@
 """Parsing of corpora of any size, as Arrow tables, on existing engines.
 
-`ArrowParser` is a function from table to table for Ray Data, Spark, Daft and Dask.
-`python -m spacy_rootmind bulk` runs it on dask.distributed. `read_docs` reads its results as Docs.
+`ArrowParser` is a function from table to table for Ray Data, Spark and Dask.
+`python -m spacy_rootmind bulk` runs it on dask.distributed.
 """
 
 try:
@@ -13,7 +13,6 @@ except ImportError as error:
     ) from error
 
 from spacy_rootmind.bulk.arrow_parser import ArrowParser
-from spacy_rootmind.bulk.to_docs import read_docs
 from spacy_rootmind.parsing.settings import ParserSettings
 
-__all__ = ["ArrowParser", "ParserSettings", "read_docs"]
+__all__ = ["ArrowParser", "ParserSettings"]

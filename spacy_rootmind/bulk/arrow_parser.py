@@ -10,14 +10,8 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from spacy_rootmind.bulk.pieces import Piece, cut_record
-from spacy_rootmind.bulk.schema import SCHEMAS
-from spacy_rootmind.bulk.to_rows import (
-    EMPTY_LISTS,
-    Row,
-    document_batch,
-    sentence_batch,
-    sentence_rows,
-)
+from spacy_rootmind.bulk.schema import SENTENCES
+from spacy_rootmind.bulk.to_rows import EMPTY_LISTS, Row, sentence_batch, sentence_rows
 from spacy_rootmind.formats.jsonl import find_words, read_tokens
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords, id_text
 from spacy_rootmind.parsing.given import as_set
@@ -43,15 +37,12 @@ class ArrowParser:
     """Parse the documents of an Arrow table.
 
     It can be pickled, and loads its pipeline once per process, when it is first called there. It
-    can be used in Ray Data's `map_batches`, Spark's `mapInArrow`, functions of Daft and Dask tasks.
+    can be used in Ray Data's `map_batches`, Spark's `mapInArrow` and Dask tasks.
 
     Parameters
     ----------
     pipeline : str, Path or ParserSettings
         Name or folder of a pipeline with `root_mst`, which each process can load; or all settings.
-    rows : {"sentences", "documents"}
-        One row per sentence, or one per document with a list of its sentences, in the order of the
-        input.
     text, tokens : str
         Names of input columns. `text` has strings; `tokens` has lists of strings, or lists of lists
         of strings, one per sentence. One of them is enough; with both, the tokens are located in
@@ -69,7 +60,6 @@ class ArrowParser:
         self,
         pipeline: str | Path | ParserSettings,
         *,
-        rows: str = "sentences",
         text: str = "text",
         tokens: str = "tokens",
         id_column: str | None = ID_COLUMN,
@@ -81,8 +71,6 @@ class ArrowParser:
                 f"expected the name or the folder of a pipeline, which other processes can load, "
                 f"received {type(pipeline).__name__}: save it with nlp.to_disk(FOLDER)"
             )
-        if rows not in SCHEMAS:
-            raise ValueError(f"expected rows to be one of {', '.join(SCHEMAS)}, received {rows!r}")
         if max_chars < 1:
             raise ValueError(f"expected max_chars of at least 1, received {max_chars}")
         if isinstance(pipeline, ParserSettings):
@@ -91,7 +79,6 @@ class ArrowParser:
             self.settings = pipeline
         else:
             self.settings = ParserSettings(str(pipeline), **settings)
-        self.rows = rows
         self.text = text
         self.tokens = tokens
         self.id_column = id_column
@@ -99,8 +86,8 @@ class ArrowParser:
 
     @property
     def schema(self) -> pa.Schema:
-        """Schema of the results."""
-        return SCHEMAS[self.rows]
+        """Schema of the results: one row per sentence, in the order of the input."""
+        return SENTENCES
 
     def __call__(self, data: pa.Table | pa.RecordBatch) -> pa.Table:
         """Parse a table or a record batch.
@@ -113,6 +100,11 @@ class ArrowParser:
         """
         self.check_columns(data.schema.names)
         return pa.Table.from_batches(self.parse(self.read(data)), schema=self.schema)
+
+    @property
+    def input_columns(self) -> list[str]:
+        """Columns with the documents' texts and tokens."""
+        return [self.text, self.tokens]
 
     def check_columns(self, names: Sequence[str]) -> None:
         """Check that a table has the columns to read."""
@@ -158,8 +150,14 @@ class ArrowParser:
 
         Raises ValueError if the pipeline cannot be loaded.
         """
-        collect = _by_sentence if self.rows == "sentences" else _by_document
-        yield from collect(self.parse_pieces(records, _rows, counts or Counts(), on_doc))
+        rows: list[Row] = []
+        for own in _numbered(self.parse_pieces(records, _rows, counts or Counts(), on_doc)):
+            rows += own
+            if len(rows) >= BATCH_ROWS:
+                yield sentence_batch(rows)
+                rows = []
+        if rows:
+            yield sentence_batch(rows)
 
     def parse_pieces(
         self,
@@ -225,7 +223,7 @@ def make_record(
             raise ValueError(f"expected the text to be a string, found {type(text).__name__}")
         if tokens is None:
             return InputRecord(file, line, text=text, fields=fields)
-        words, starts = read_tokens(tokens, text, None)
+        words, starts = read_tokens(tokens)
         spaces = None
         if text is not None:
             words, spaces, starts = find_words(text, words, starts)
@@ -238,10 +236,7 @@ def _rows(doc: Doc, piece: Piece, n_before: int) -> list[Row]:
     return sentence_rows(doc, piece.start) or [{"start": 0, "end": 0, **EMPTY_LISTS}]
 
 
-Parsed = Iterator[tuple[Piece, list[Row] | Failure]]
-
-
-def _numbered(pieces: Parsed) -> Iterator[tuple[Piece, list[Row]]]:
+def _numbered(pieces: Iterator[tuple[Piece, list[Row] | Failure]]) -> Iterator[list[Row]]:
     """Complete rows with the document's id and the number of the sentence; add rows of errors."""
     n_sentences = 0
     for piece, rows in pieces:
@@ -256,33 +251,4 @@ def _numbered(pieces: Parsed) -> Iterator[tuple[Piece, list[Row]]]:
                 n_sentences += 1
         if piece.is_last:
             n_sentences = 0
-        yield piece, rows
-
-
-def _by_sentence(pieces: Parsed) -> Iterator[pa.RecordBatch]:
-    rows: list[Row] = []
-    for _, own in _numbered(pieces):
-        rows += own
-        if len(rows) >= BATCH_ROWS:
-            yield sentence_batch(rows)
-            rows = []
-    if rows:
-        yield sentence_batch(rows)
-
-
-def _by_document(pieces: Parsed) -> Iterator[pa.RecordBatch]:
-    documents: list[tuple[str | None, list[Row]]] = []
-    rows: list[Row] = []
-    n_rows = 0
-    for piece, own in _numbered(pieces):
-        rows += own
-        n_rows += len(own)
-        if not piece.is_last:
-            continue
-        documents.append((piece.record.id, rows))
-        rows = []
-        if n_rows >= BATCH_ROWS:
-            yield document_batch(documents)
-            documents, n_rows = [], 0
-    if documents:
-        yield document_batch(documents)
+        yield rows

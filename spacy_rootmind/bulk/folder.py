@@ -4,9 +4,9 @@
   and `.spacy`. There is nothing else in `parts`, so that any reader can read it as a folder.
 - `_relations/part-0000000.parquet`, ...: with patterns, their matches in each part.
 - `_done/part-0000000.json`, ...: the done-markers of formats other than Parquet.
-- `_manifest.parquet`: the part of the input that each of them holds: file, start and stop, in
-  decompressed bytes, rows or Docs. The metadata of its schema are everything that the output
-  depends on.
+- `_manifest.json`: everything that the output depends on, with the input files, and the part of the
+  input that each file holds: the number of the input file, start and stop, in bytes or rows, and
+  size.
 """
 
 import json
@@ -15,18 +15,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, astuple
 
 import fsspec
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from spacy_rootmind.bulk.part import Job, describe_differences, is_temporary, new_file
 from spacy_rootmind.bulk.schema import VERSION
 from spacy_rootmind.bulk.sources import Part, Source
 from spacy_rootmind.parsing.settings import SettingsError
 
-FORMAT = 1
-MANIFEST = "_manifest.parquet"
-RUN = b"spacy_rootmind.bulk.run"
-UNITS = {"parquet": "rows", "spacy": "docs"}
+FORMAT = 2
+MANIFEST = "_manifest.json"
 # Files that are cut at a time.
 READERS = 4
 Cuts = list[tuple[int, int, int]]
@@ -94,26 +90,19 @@ class OutputFolder:
 
     def _write_manifest(self, parts: list[Part]) -> None:
         numbers = {source: i for i, source in enumerate(self.sources)}
-        table = pa.table(
-            {
-                "part": [part.number for part in parts],
-                "path": [part.source.url for part in parts],
-                "unit": [UNITS.get(part.source.form, "bytes") for part in parts],
-                "start": [part.start for part in parts],
-                "stop": [part.stop for part in parts],
-                "size": [part.size for part in parts],
-                "file": [numbers[part.source] for part in parts],
-            }
-        )
-        run = {**self.identity, "inputs": [asdict(source) for source in self.sources]}
+        manifest = {
+            "run": self.identity,
+            "inputs": [asdict(source) for source in self.sources],
+            "parts": [(numbers[part.source], part.start, part.stop, part.size) for part in parts],
+        }
         with new_file(self.fs, self.path, MANIFEST) as stream:
-            pq.write_table(table.replace_schema_metadata({RUN: json.dumps(run)}), stream)
+            stream.write(json.dumps(manifest).encode())
 
     def _read_manifest(self) -> list[Part]:
         try:
-            table = pq.read_table(pa.BufferReader(self.fs.cat_file(self.manifest)))
-            run = json.loads(table.schema.metadata[RUN])
-            before = [Source(**source) for source in run.pop("inputs")]
+            manifest = json.loads(self.fs.cat_file(self.manifest))
+            run, places = manifest["run"], manifest["parts"]
+            before = [Source(**source) for source in manifest["inputs"]]
         except (ValueError, KeyError, TypeError) as error:
             raise SettingsError(
                 f"{self.manifest} is damaged, or of another version: {error!r}",
@@ -128,10 +117,8 @@ class OutputFolder:
                     f"{self.path} has parses {what}",
                     f"{'; '.join(changes)}. Use the same {expected}, or give another --output.",
                 )
-        columns = (table[name].to_pylist() for name in ("part", "file", "start", "stop", "size"))
         return [
-            Part(number, self.sources[file], *place)
-            for number, file, *place in zip(*columns, strict=True)
+            Part(number, self.sources[file], *place) for number, (file, *place) in enumerate(places)
         ]
 
 

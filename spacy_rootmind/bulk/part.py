@@ -95,7 +95,6 @@ def identity_of(parser: ArrowParser) -> dict[str, Any]:
         _identities[key] = parser.settings.identity(parser.load())
     return {
         **_identities[key],
-        "rows": parser.rows,
         "columns": [parser.id_column, parser.text, parser.tokens],
         "max_chars": parser.max_chars,
     }
@@ -253,7 +252,7 @@ def write_pieces(
         doc.user_data.setdefault("id", record.id)
         if not piece.is_whole:
             doc.user_data["start"] = piece.start
-        return pack_doc(doc, record)
+        return pack_doc(doc, record, n_before)
 
     for piece, written in job.parser.parse_pieces(records, convert, counts, on_doc):
         if isinstance(written, Failure):

@@ -3,13 +3,12 @@
 A document is parsed in one piece up to a limit of characters, which bounds memory. A longer one is
 cut where a sentence probably ends: after the last empty line before the limit, else after the last
 line, else after the last full stop, question or exclamation mark, else after the last space, else
-at the limit. Cuts before half the limit are not considered. A document with given tokens is cut
-before the last given sentence, else after the last such mark, else at the limit. Sentences of
-CoNLL-U and Docs are not cut, since they are written as they were read.
+at the limit. Cuts before half the limit are not considered. A document with given tokens is not
+cut.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -57,12 +56,10 @@ def cut_record(record: InputRecord | Failure, max_chars: int) -> Iterator[Piece]
     """Cut a document into pieces of at most `max_chars` characters."""
     if isinstance(record, Failure):
         yield Piece(record)
-    elif record.is_whole:
+    elif record.words is not None:
         yield Piece(record, 0, record.n_chars)
-    elif record.words is None:
-        yield from _cut_text(record, max_chars)
     else:
-        yield from _cut_words(record, record.words, max_chars)
+        yield from _cut_text(record, max_chars)
 
 
 def _cut_text(record: InputRecord, max_chars: int) -> Iterator[Piece]:
@@ -93,36 +90,3 @@ def find_break(text: str, start: int, max_chars: int) -> int:
         if ends:
             return ends[-1] - start
     return max_chars
-
-
-def _cut_words(record: InputRecord, words: list[str], max_chars: int) -> Iterator[Piece]:
-    starts, spaces = record.starts, record.spaces
-    last = end = 0
-    is_last = False
-    while not is_last:
-        first, last = last, _last_word(words, starts, last, max_chars)
-        n_spaces = last - first if spaces is None else sum(spaces[first:last])
-        start, end = end, end + sum(map(len, words[first:last])) + n_spaces
-        is_last = last == len(words)
-        part = replace(
-            record,
-            goes_on=not is_last,
-            words=words[first:last],
-            spaces=spaces and spaces[first:last],
-            starts=starts and [True, *starts[first + 1 : last]],
-        )
-        yield Piece(part, start, end, is_last)
-
-
-def _last_word(words: Sequence[str], starts: list[bool] | None, first: int, max_chars: int) -> int:
-    """Return the end of the words to parse together, at least one of them."""
-    end, size = first, 0
-    while end < len(words) and (end == first or size + len(words[end]) < max_chars):
-        size += len(words[end]) + 1
-        end += 1
-    if end == len(words):
-        return end
-    places = range(end, first + (end - first) // 2, -1)
-    if starts is not None:
-        return next((i for i in places if starts[i]), end)
-    return next((i for i in places if words[i - 1] in (*MARKS, *WIDE_MARKS)), end)

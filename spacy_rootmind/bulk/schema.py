@@ -35,9 +35,6 @@ One row per sentence (`SENTENCES`):
 `parses` without alternatives. A document without tokens is one row with `sentence` 0 and an empty
 list in each column of lists.
 
-One row per document (`DOCUMENTS`): `id`, `sentences` (list of struct, with the columns from
-`sentence` to `parses`) and `error`, the document's first error.
-
 One row per match of a pattern (`RELATION_ROWS`): `id` and `sentence` as above; `key`, that of the
 pattern; `tokens`, the texts of the tokens, in the order of the pattern's nodes; `offsets`, list of
 int64: the first character of each of them in the document's text; `prob` and `in_parse`.
@@ -67,34 +64,27 @@ WORD = pa.struct(
 )
 PARSE = pa.struct([("log_prob", pa.float64()), ("heads", INDICES), ("deps", STRINGS)])
 
-SENTENCE_FIELDS = [
-    pa.field("sentence", pa.int32()),
-    pa.field("start", pa.int64()),
-    pa.field("end", pa.int64()),
-    pa.field("tokens", STRINGS),
-    pa.field("offsets", INDICES),
-    pa.field("spaces", pa.list_(pa.bool_())),
-    pa.field("heads", INDICES),
-    pa.field("deps", STRINGS),
-    pa.field("pos", STRINGS),
-    pa.field("tags", STRINGS),
-    pa.field("morphs", STRINGS),
-    pa.field("lemmas", STRINGS),
-    pa.field("words", pa.list_(WORD)),
-    pa.field("head_probs", pa.list_(pa.float32())),
-    pa.field("log_prob", pa.float64()),
-    pa.field("entropy", pa.float64()),
-    pa.field("arcs", pa.list_(ARC)),
-    pa.field("parses", pa.list_(PARSE)),
-]
 SENTENCES = pa.schema(
-    [pa.field("id", pa.string()), *SENTENCE_FIELDS, pa.field("error", pa.string())],
-    metadata=METADATA,
-)
-DOCUMENTS = pa.schema(
     [
         pa.field("id", pa.string()),
-        pa.field("sentences", pa.list_(pa.struct(SENTENCE_FIELDS))),
+        pa.field("sentence", pa.int32()),
+        pa.field("start", pa.int64()),
+        pa.field("end", pa.int64()),
+        pa.field("tokens", STRINGS),
+        pa.field("offsets", INDICES),
+        pa.field("spaces", pa.list_(pa.bool_())),
+        pa.field("heads", INDICES),
+        pa.field("deps", STRINGS),
+        pa.field("pos", STRINGS),
+        pa.field("tags", STRINGS),
+        pa.field("morphs", STRINGS),
+        pa.field("lemmas", STRINGS),
+        pa.field("words", pa.list_(WORD)),
+        pa.field("head_probs", pa.list_(pa.float32())),
+        pa.field("log_prob", pa.float64()),
+        pa.field("entropy", pa.float64()),
+        pa.field("arcs", pa.list_(ARC)),
+        pa.field("parses", pa.list_(PARSE)),
         pa.field("error", pa.string()),
     ],
     metadata=METADATA,
@@ -112,31 +102,9 @@ RELATION_ROWS = pa.schema(
     ],
     metadata=METADATA,
 )
-SCHEMAS = {"sentences": SENTENCES, "documents": DOCUMENTS}
 
 ERROR_KINDS = {
     INPUT: "the document could not be read",
     PIPELINE: "the pipeline raised an error",
     KILLED: "the document killed the process that parsed it, each time",
 }
-
-
-def check_version(schema: pa.Schema) -> None:
-    """Check that a table has the columns of this version.
-
-    Engines may drop the metadata, so the number alone may be missing.
-    """
-    found = (schema.metadata or {}).get(METADATA_KEY, METADATA[METADATA_KEY]).decode()
-    if found != str(VERSION):
-        raise ValueError(
-            f"expected parses with version {VERSION} of the schema, found version {found}: read "
-            f"them with the release of spacy-rootmind that wrote them, or parse again"
-        )
-    if not schema.names:
-        raise ValueError("expected files of Parquet with parses, found none")
-    missing = [name for name in SENTENCES.names if name not in schema.names]
-    if missing:
-        raise ValueError(
-            f"expected parses with one row per sentence, found no column {', '.join(missing)} "
-            f"among {', '.join(schema.names)}"
-        )

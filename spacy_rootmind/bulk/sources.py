@@ -4,19 +4,14 @@ Text, JSONL and CoNLL-U are cut at bytes, Parquet at rows, files of Docs at Docs
 belongs to the part in which it starts: a line to that of its first byte, a paragraph or a sentence
 of CoNLL-U to that of the empty line before it. So each part can be read without the others.
 
-Compressed files can only be read from their beginning: for each part, everything before it is
-decompressed, but not parsed. This takes little time if a file has few parts, so such a file is cut
-into at most `COMPRESSED_PARTS`. Its size is estimated, so that the last part may be larger or
-smaller than others. Files of Docs have few parts as well, since they are read as a whole.
+A compressed file and a file of Docs, which can only be read from their beginning, are one part.
 """
 
-import gzip
 import io
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import dropwhile, islice, pairwise, takewhile
+from itertools import dropwhile, pairwise, takewhile
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO, cast
 
@@ -27,14 +22,13 @@ import pyarrow.parquet as pq
 from spacy_rootmind.bulk.arrow_parser import ID_COLUMN, ArrowParser
 from spacy_rootmind.formats.docbin import read_docs
 from spacy_rootmind.formats.lines import InputError, Line, read_lines, short_names
-from spacy_rootmind.formats.records import InputRecord, InputRecords
+from spacy_rootmind.formats.records import InputRecords
 from spacy_rootmind.formats.registry import (
     BULK,
     DOCS,
     FORMATS,
     PARAGRAPHS,
     PARQUET,
-    TEXT,
     input_formats,
     reader,
     suffixes_of,
@@ -43,12 +37,7 @@ from spacy_rootmind.formats.text import is_blank
 
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 SUFFIXES = suffixes_of(input_formats(BULK))
-COMPRESSED_PARTS = 64
-# A rough size of text: the size of Docs on the disk says little.
-BYTES_A_TOKEN = 6
 BUFFER = 1 << 20
-# Bytes that are decompressed to estimate a file's size.
-SAMPLE = 8 * BUFFER
 # The stop of a part that extends to the end of its file.
 END = 2**63 - 1
 # Names that file systems give to the time or the hash of a file's last change.
@@ -98,9 +87,7 @@ class Part:
 # --- files -------------------------------------------------------------------------------------
 
 
-def list_sources(
-    names: Sequence[str], form: str | None = None, paragraphs: bool = False
-) -> list[Source]:
+def list_sources(names: Sequence[str], form: str | None = None) -> list[Source]:
     """List the files of inputs: files, folders of files of known formats, patterns, URLs.
 
     Raises InputError if a file does not exist, or its format is not known.
@@ -114,7 +101,7 @@ def list_sources(
             raise InputError(f"cannot read {name}: {error}") from error
         if not found:
             raise InputError(f"expected files of a known format in {name}, found none")
-        sources += [_source(fs, place, own, form, paragraphs) for own, place in found]
+        sources += [_source(fs, place, own, form) for own, place in found]
     short = short_names(source.url for source in sources)
     return [replace(source, name=short[source.url]) for source in sources]
 
@@ -146,15 +133,13 @@ def _form(name: str) -> str | None:
     return SUFFIXES.get((path.with_suffix("") if path.suffix in COMPRESSIONS else path).suffix)
 
 
-def _source(fs: Any, place: str, name: str, form: str | None, paragraphs: bool) -> Source:
+def _source(fs: Any, place: str, name: str, form: str | None) -> Source:
     form = form or _form(name)
     if form is None:
         raise InputError(
             f"cannot tell the format of {name} from its suffix: expected {', '.join(SUFFIXES)}, "
             f"also with {' or '.join(COMPRESSIONS)}, or --from"
         )
-    if paragraphs and form == TEXT:
-        form = PARAGRAPHS
     compression = None
     if form != PARQUET:
         compression = COMPRESSIONS.get(PurePosixPath(name.lower()).suffix)
@@ -174,94 +159,37 @@ def cut_source(source: Source, part_bytes: int, parser: ArrowParser) -> list[tup
     Raises InputError if Parquet lacks a column.
     """
     parts: list[tuple[int, int, int]] = []
-    try:
-        if source.form == PARQUET:
+    if source.form == PARQUET:
+        try:
             parts = _cut_rows(source, part_bytes, parser)
-        elif source.form == DOCS:
-            parts = _cut_docs(source, part_bytes)
-        else:
-            parts = _cut_bytes(source, part_bytes)
-    except (OSError, EOFError, zlib.error, pa.ArrowInvalid, InputError):
-        pass
-    except ValueError as error:
-        raise InputError(f"cannot read {source.place}: {error}") from error
+        except (OSError, pa.ArrowInvalid):
+            pass
+        except ValueError as error:
+            raise InputError(f"cannot read {source.place}: {error}") from error
+    elif source.form != DOCS and source.compression is None:
+        stops = [*range(part_bytes, source.size, part_bytes), source.size]
+        parts = [(start, stop, stop - start) for start, stop in pairwise([0, *stops])]
     # An empty file is a part as well, so that each run has one, with columns.
-    return parts or [(0, END, source.size)]
-
-
-def _cut_bytes(source: Source, part_bytes: int) -> list[tuple[int, int, int]]:
-    size = source.size
-    if source.compression is not None:
-        size = _decompressed_size(source)
-        part_bytes = max(part_bytes, -(-size // COMPRESSED_PARTS))
-    starts = range(0, size, part_bytes)
-    parts = [(i, min(i + part_bytes, size), min(part_bytes, size - i)) for i in starts]
-    if parts and source.compression is not None:
-        parts[-1] = (parts[-1][0], END, parts[-1][2])
-    return parts
-
-
-def _decompressed_size(source: Source) -> int:
-    """Estimate the size of a file by its beginning, or by what can be read of it."""
-    size = 0
-    with fsspec.open(source.url, "rb") as file:
-        stream = _decompressed(file, source)
-        with suppress(OSError, EOFError, zlib.error):
-            while size < SAMPLE and (line := stream.readline(BUFFER)):
-                size += len(line)
-        return size * source.size // max(file.tell(), 1)
-
-
-def _cut_docs(source: Source, part_bytes: int) -> list[tuple[int, int, int]]:
-    """Cut a file of Docs after each Doc that completes a part."""
-    sizes = [BYTES_A_TOKEN * len(record.words or []) for record in _read_docs(source)]
-    part_bytes = max(part_bytes, -(-sum(sizes) // COMPRESSED_PARTS))
-    parts: list[tuple[int, int, int]] = []
-    start = size = 0
-    for stop, n_bytes in enumerate(sizes, start=1):
-        size += n_bytes
-        if size >= part_bytes or stop == len(sizes):
-            parts.append((start, stop, size))
-            start, size = stop, 0
-    return parts
-
-
-def _read_docs(source: Source) -> Iterator[InputRecord]:
-    with open_source(source) as stream:
-        content = stream.read()
-    return read_docs(source.name, content)
+    return parts if source.size and parts else [(0, END, source.size)]
 
 
 def _cut_rows(source: Source, part_bytes: int, parser: ArrowParser) -> list[tuple[int, int, int]]:
-    """Cut Parquet at row groups, and within those that are too large."""
+    """Cut Parquet after equal numbers of rows."""
     with fsspec.open(source.url, "rb") as stream:
         file = pq.ParquetFile(stream)
         # Without ids, rows are named by their places.
         parser.check_columns([*file.schema_arrow.names, ID_COLUMN])
-        wanted = {parser.text, parser.tokens}
         groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
-    parts: list[tuple[int, int, int]] = []
-    first = start = size = 0
-    for group in groups:
-        columns = (group.column(i) for i in range(group.num_columns))
-        n_bytes = sum(
-            column.total_uncompressed_size
-            for column in columns
-            if any(f"{column.path_in_schema}.".startswith(f"{name}.") for name in wanted)
-        )
-        if size and size + n_bytes > part_bytes:
-            parts.append((first, start, size))
-            first, size = start, 0
-        stop = start + group.num_rows
-        if n_bytes > part_bytes:
-            step = max(1, group.num_rows * part_bytes // n_bytes)
-            cuts = [*range(start, stop, step), stop]
-            parts += [(i, j, n_bytes * (j - i) // group.num_rows) for i, j in pairwise(cuts)]
-            first = stop
-        else:
-            size += n_bytes
-        start = stop
-    return [*parts, (first, start, size)] if start > first else parts
+    columns = [group.column(i) for group in groups for i in range(group.num_columns)]
+    n_rows = sum(group.num_rows for group in groups)
+    n_bytes = sum(
+        column.total_uncompressed_size
+        for column in columns
+        if any(f"{column.path_in_schema}.".startswith(f"{name}.") for name in parser.input_columns)
+    )
+    step = max(1, n_rows * part_bytes // max(n_bytes, 1))
+    stops = [*range(step, n_rows, step), n_rows]
+    return [(i, j, n_bytes * (j - i) // n_rows) for i, j in pairwise([0, *stops]) if j > i]
 
 
 # --- documents ---------------------------------------------------------------------------------
@@ -276,12 +204,13 @@ def read_part(part: Part, parser: ArrowParser) -> InputRecords:
     if source.form == PARQUET:
         yield from _read_rows(part, parser)
         return
-    if source.form == DOCS:
-        yield from islice(_read_docs(source), part.start, part.stop)
-        return
-    own = _own_blocks if FORMATS[source.form].in_blocks else _own_lines
     with open_source(source) as stream:
-        _go_to(stream, max(part.start - 1, 0), source)
+        if source.form == DOCS:
+            yield from read_docs(source.name, stream.read())
+            return
+        if part.start:
+            stream.seek(part.start - 1)
+        own = _own_blocks if FORMATS[source.form].in_blocks else _own_lines
         lines = own(_lines(stream, part.start), part)
         # Empty lines belong to what they follow, which is in an earlier part.
         lines = dropwhile(is_blank, lines) if part.start else lines
@@ -292,23 +221,11 @@ def read_part(part: Part, parser: ArrowParser) -> InputRecords:
 def open_source(source: Source) -> Iterator[BinaryIO]:
     """Open a file for reading, decompressed."""
     with fsspec.open(source.url, "rb") as file:
-        yield _decompressed(file, source)
-
-
-def _decompressed(file: BinaryIO, source: Source) -> BinaryIO:
-    if source.compression == "gzip":
-        return cast(BinaryIO, gzip.GzipFile(fileobj=file))
-    if source.compression == "zstd":
-        inner = pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")
-        return cast(BinaryIO, io.BufferedReader(inner, BUFFER))
-    return file
-
-
-def _go_to(stream: BinaryIO, place: int, source: Source) -> None:
-    if source.compression is None:
-        stream.seek(place)
-    while source.compression is not None and place:
-        place -= len(stream.read(min(place, BUFFER))) or place
+        if source.compression is None:
+            yield file
+            return
+        inner = pa.CompressedInputStream(pa.PythonFile(file, mode="r"), source.compression)
+        yield cast(BinaryIO, io.BufferedReader(inner, BUFFER))
 
 
 def _lines(stream: BinaryIO, start: int) -> Iterator[Line]:

@@ -1,7 +1,6 @@
 """From parsed Docs to rows of the schema."""
 
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from spacy_rootmind.annotation.extensions import SentenceDetails
 from spacy_rootmind.annotation.records import has_records
 from spacy_rootmind.annotation.words import get_words, has_expansions, read_expansion
 from spacy_rootmind.bulk.pieces import Piece
-from spacy_rootmind.bulk.schema import DOCUMENTS, SENTENCE_FIELDS, SENTENCES
+from spacy_rootmind.bulk.schema import SENTENCES
 from spacy_rootmind.matching.matcher import TreeMatch
 
 Row = dict[str, Any]
@@ -22,7 +21,7 @@ ATTRIBUTES = {"pos": "POS", "tags": "TAG", "morphs": "MORPH", "lemmas": "LEMMA"}
 # The string in spaCy's store for a token without features.
 EMPTY_MORPH = "_"
 # The list columns of a document without tokens.
-EMPTY_LISTS: Row = {field.name: [] for field in SENTENCE_FIELDS if pa.types.is_list(field.type)}
+EMPTY_LISTS: Row = {field.name: [] for field in SENTENCES if pa.types.is_list(field.type)}
 
 
 def sentence_rows(doc: Doc, first_char: int) -> list[Row]:
@@ -119,34 +118,7 @@ def relation_rows(doc: Doc, matches: Sequence[TreeMatch], piece: Piece, n_before
     ]
 
 
-# --- tables ------------------------------------------------------------------------------------
-
-
 def sentence_batch(rows: Sequence[Row]) -> pa.RecordBatch:
     """Make a batch with one row per sentence or error."""
-    return pa.RecordBatch.from_arrays(_columns(rows, SENTENCES), schema=SENTENCES)
-
-
-def document_batch(documents: Sequence[tuple[str | None, list[Row]]]) -> pa.RecordBatch:
-    """Make a batch with one row per document, given its id and the rows of its parts.
-
-    If a document has several errors, the first is kept.
-    """
-    parsed = [[row for row in rows if row.get("error") is None] for _, rows in documents]
-    errors = [
-        next((row["error"] for row in rows if row.get("error")), None) for _, rows in documents
-    ]
-    sentences = pa.StructArray.from_arrays(
-        _columns([row for rows in parsed for row in rows], SENTENCE_FIELDS), fields=SENTENCE_FIELDS
-    )
-    offsets = [0, *accumulate(map(len, parsed))]
-    columns = [
-        pa.array([name for name, _ in documents], pa.string()),
-        pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), sentences),
-        pa.array(errors, pa.string()),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=DOCUMENTS)
-
-
-def _columns(rows: Sequence[Row], fields: pa.Schema | list[pa.Field]) -> list[pa.Array]:
-    return [pa.array([row.get(field.name) for row in rows], field.type) for field in fields]
+    columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in SENTENCES]
+    return pa.RecordBatch.from_arrays(columns, schema=SENTENCES)

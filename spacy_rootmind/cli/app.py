@@ -29,7 +29,7 @@ from spacy_rootmind.formats.lines import InputError
 from spacy_rootmind.parsing.settings import ParserSettings, SettingsError
 
 COMMAND = "python -m spacy_rootmind"
-HELP = """Make a training config with root_mst, check treebanks, parse or review files."""
+HELP = """Make a training config with root_mst, parse or review files."""
 
 app = typer.Typer(
     name="spacy_rootmind",
@@ -60,43 +60,37 @@ def main_options(
 
 @app.command("parse", no_args_is_help=True)
 @with_options(ParseOptions, ParserSettings)
-def parse_command(
-    context: typer.Context, pipeline: Pipeline, overrides: Overrides = None, **values: Any
-) -> None:
+def parse_command(pipeline: Pipeline, overrides: Overrides = None, **values: Any) -> None:
     """Parse texts, tokens, CoNLL-U or Docs, and write CoNLL-U, JSONL or Docs.
 
     This command works as a filter, in one process. To parse on all cores, and to continue after a
     fault, use `bulk`.
 
-    Input formats: text has one text per line. jsonl has one object per line, with "text" or
-    "tokens" (a list of strings, or a list of lists of strings, one per sentence); other fields are
-    kept. conllu becomes one Doc per sentence; heads, labels and columns without any value are
-    replaced.
-    Docs keep their sentences and everything that the pipeline does not set; of a folder of Docs,
-    all files are read.
+    Input formats: text has one text per line, paragraphs one per paragraph. jsonl has one object
+    per line, with "text" or "tokens" (a list of strings, or a list of lists of strings, one per
+    sentence); other fields are kept. conllu becomes one Doc per sentence; heads, labels and columns
+    without any value are replaced. Docs keep their sentences and everything that the pipeline does
+    not set.
 
     Texts given with --text are drawn as trees, with the probability of each labelled arc in per
     cent. After "or" come other arcs to the word with a probability of at least 5 %, or that given
     by --arcs.
 
-    Docs are written to a folder, as files of bounded size, or to one file NAME.spacy, which is kept
-    in memory until all records are parsed.
+    Docs are kept in memory until all records are parsed; for more than that holds, use `bulk`.
 
     If a record cannot be read or parsed, its file and line are reported, the other records are
     still parsed, and the exit code is 1. A file is called NAME.partial until it is complete.
     """
     from spacy_rootmind.cli.parse import parse
 
-    options = make_options(ParseOptions, context, overrides, pipeline=pipeline, **values)
+    options = make_options(ParseOptions, overrides, pipeline=pipeline, **values)
     check_input(options)
     raise typer.Exit(parse(options))
 
 
 @app.command("review", no_args_is_help=True)
 @with_options(ReviewOptions, ParserSettings)
-def review_command(
-    context: typer.Context, pipeline: Pipeline, overrides: Overrides = None, **values: Any
-) -> None:
+def review_command(pipeline: Pipeline, overrides: Overrides = None, **values: Any) -> None:
     """Parse files, and show the words whose head and label are least certain.
 
     Each word has its sentence, the probability of its head and label, and the heads and labels that
@@ -108,16 +102,14 @@ def review_command(
     """
     from spacy_rootmind.cli.parse import parse
 
-    options = make_options(ReviewOptions, context, overrides, pipeline=pipeline, **values)
+    options = make_options(ReviewOptions, overrides, pipeline=pipeline, **values)
     check_input(options)
     raise typer.Exit(parse(options))
 
 
 @app.command("bulk", no_args_is_help=True)
 @with_options(BulkOptions, ParserSettings)
-def bulk_command(
-    context: typer.Context, pipeline: Pipeline, overrides: Overrides = None, **values: Any
-) -> None:
+def bulk_command(pipeline: Pipeline, overrides: Overrides = None, **values: Any) -> None:
     """Parse a corpus of any size into a folder of Parquet, CoNLL-U, JSONL or Docs, with dask.
 
     Input is Parquet, or, as for `parse`, text, JSONL, CoNLL-U or Docs, also compressed (.gz, .zst).
@@ -127,12 +119,7 @@ def bulk_command(
     A document that cannot be read or parsed, or that kills its process each time, becomes a row
     with an error in Parquet, or is listed next to its part, and the exit code is 1.
     """
-    options = make_options(BulkOptions, context, overrides, pipeline=pipeline, **values)
-    if options.scheduler is not None and "n_workers" in options.given:
-        raise typer.BadParameter(
-            "expected --n-workers without --scheduler, received both; leave out --n-workers, "
-            "since a scheduler has its own workers"
-        )
+    options = make_options(BulkOptions, overrides, pipeline=pipeline, **values)
     if options.n_workers == 0:
         raise CommandError("Expected --n-workers to be positive or -1, received 0")
     try:
@@ -143,29 +130,6 @@ def bulk_command(
             "Install what `bulk` needs: python -m pip install pyarrow distributed fsspec",
         ) from error
     raise typer.Exit(bulk(options))
-
-
-@app.command("check", no_args_is_help=True)
-def check_command(
-    files: Annotated[
-        list[Path],
-        Argument(metavar="FILE", help="Treebanks: .conllu or .spacy files, or folders of them"),
-    ],
-    max_sentence_length: Annotated[
-        int | None,
-        Option("--max-sentence-length", "-m", min=1, help="Report sentences with more words"),
-    ] = None,
-    as_json: Annotated[bool, Option("--json", "-j", help="Print the report as JSON")] = False,
-) -> None:
-    """Check treebanks before training: trees, labels, sentences.
-
-    The training data is the first file with "train" in its name, or else the first file. Labels of
-    the other files that do not occur in it are reported.
-    The exit code is 1 if there are errors, such as cycles or several roots in a sentence.
-    """
-    from spacy_rootmind.cli.check import check
-
-    raise typer.Exit(check(files, max_sentence_length=max_sentence_length, as_json=as_json))
 
 
 @app.command("init-config", no_args_is_help=True)
@@ -188,7 +152,6 @@ def init_config_command(
 
 def main() -> None:
     """Run the command line; turn errors into messages and exit codes."""
-    open_streams()
     for stream in (sys.stdout, sys.stderr):
         # A character that the terminal cannot show is escaped instead of raising an error.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
@@ -221,7 +184,7 @@ def run() -> tuple[int, tuple[str, str] | None]:
         discard_output()
         return 1, None
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EBADF):
+        if error.errno != errno.ENOSPC:
             raise
         return 1, (f"Cannot write: {error.strerror}", "")
     return 0, None
@@ -232,22 +195,6 @@ def fail(title: str, text: str = "") -> None:
     from spacy_rootmind.cli.messages import Messages
 
     Messages().fail(title, text)
-
-
-def open_streams() -> None:
-    """Open stdin, stdout and stderr where they were closed at the start, as for some daemons.
-
-    Messages go nowhere then. Reading stdin and writing stdout are errors, as they would be with
-    closed files, since both are opened in the other direction.
-    """
-    for name, mode, flags in (
-        ("stdin", "r", os.O_WRONLY),
-        ("stdout", "w", os.O_RDONLY),
-        ("stderr", "w", os.O_WRONLY),
-    ):
-        if getattr(sys, name) is None:
-            stream = os.fdopen(os.open(os.devnull, flags), mode, encoding="utf8")
-            setattr(sys, name, stream)
 
 
 def discard_output() -> None:

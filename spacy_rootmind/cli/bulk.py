@@ -25,9 +25,9 @@ from spacy_rootmind.cli.messages import (
     progress_bar,
     warn_of_guidelines,
 )
-from spacy_rootmind.cli.options import BulkOptions, check_formats
+from spacy_rootmind.cli.options import BulkOptions
 from spacy_rootmind.cli.signals import Interrupted, stop_signals
-from spacy_rootmind.formats.registry import BULK, PARQUET
+from spacy_rootmind.formats.registry import PARQUET
 from spacy_rootmind.matching.matcher import read_pattern_file
 from spacy_rootmind.parsing.settings import RelationSettings
 from spacy_rootmind.parsing.stream import Counts
@@ -89,23 +89,17 @@ def bulk(options: BulkOptions) -> int:
 def _bulk(options: BulkOptions, messages: Messages) -> int:
     form = options.to_format
     options.settings.check_output(form)
-    if "rows" in options.given and form != PARQUET:
-        raise CommandError(f"Cannot use --rows with --to {form}", "Only Parquet has rows.")
     settings = options.settings
     if options.patterns is not None:
         relations = RelationSettings(read_patterns(options.patterns), options.match_threshold)
         settings = replace(settings, relations=relations)
-    elif "match_threshold" in options.given:
-        raise CommandError("Expected --patterns FILE with --match-threshold")
     parser = ArrowParser(
         settings,
-        rows=options.rows,
         text=options.text_column,
         tokens=options.tokens_column,
         id_column=options.id_column,
     )
-    sources = list_sources(options.inputs, options.from_format, options.paragraphs)
-    check_formats(options.given, {source.form for source in sources}, BULK)
+    sources = list_sources(options.inputs, options.from_format)
     job = Job(parser, options.output, form, identity_of(parser))
     try:
         folder = OutputFolder(job, sources)
@@ -121,7 +115,7 @@ def _bulk(options: BulkOptions, messages: Messages) -> int:
     present = {part.number for part in done}
     todo = [part for part in parts if part.number not in present]
     n_bytes, n_done = (sum(part.size for part in some) for some in (parts, done))
-    bar = progress_bar(n_bytes, "B", shown=options.progress, quiet=options.quiet, initial=n_done)
+    bar = progress_bar(n_bytes, "B", quiet=options.quiet, initial=n_done)
     progress = Progress(bar, counts_of(folder, done))
     with progress.bar:
         if todo:

@@ -3,10 +3,10 @@
 spaCy's own `init config` makes the sections of the other components.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +36,6 @@ SHARED = ("tok2vec", "transformer")
 CONFIGS = Path(__file__).parents[1] / "configs"
 # `curated.cfg` there has the sizes of this encoder.
 CURATED_ENCODER = "bert-base-cased"
-# The packages of each kind of encoder.
-PACKAGES = {"transformer": "spacy-transformers", "curated": "spacy-curated-transformers"}
 # The tags of whitespace in spaCy's pipelines, by the tagger's name.
 OF_WHITESPACE = {"tagger": {"TAG": "_SP"}, "morphologizer": {"POS": "SPACE", "MORPH": "_"}}
 # Trees keep the guidelines of Universal Dependencies, by the tags that the pipeline predicts.
@@ -70,11 +68,7 @@ def init_config(output: Path, options: ConfigOptions, *, force: bool = False) ->
     if str(output) == "-":
         print(make_config(options).to_str())
         return
-    try:
-        exists = output.exists()
-    except OSError as error:
-        raise CommandError(f"Cannot write {output}: {error.strerror}") from error
-    if exists and not force:
+    if os.path.exists(output) and not force:
         raise CommandError(f"{output} exists: use --force to overwrite it")
     text = make_config(options).to_str()
     try:
@@ -82,29 +76,19 @@ def init_config(output: Path, options: ConfigOptions, *, force: bool = False) ->
         output.write_text(text + "\n", encoding="utf8")
     except OSError as error:
         raise CommandError(f"Cannot write {output}: {error.strerror}") from error
-    say_how_to_train(output, options)
-
-
-def say_how_to_train(output: Path, options: ConfigOptions) -> None:
-    """Print what to do with a config that was written."""
     messages = Messages()
     messages.good(f"Saved config {output}")
-    package = PACKAGES.get(options.encoder or "")
-    if package is not None and find_spec(package.replace("-", "_")) is None:
-        messages.warn(f"To train with this config, install {package}, which is missing")
-    vectors = options.vectors
-    if vectors is not None and not Path(vectors).exists() and not is_package(vectors):
-        messages.warn(
-            f"To train with this config, add the word vectors: there is no folder or package "
-            f"{vectors}"
-        )
     if options.curated not in (None, CURATED_ENCODER):
         messages.warn(
             f"The sizes of the encoder are those of {CURATED_ENCODER}. To write those of "
             f"{options.curated}: python -m spacy init fill-curated-transformer {output} {output} "
             f"-m {options.curated}"
         )
-    messages.info(f"Train with: {training_command(str(output), options)}")
+    gpu = "" if options.encoder is None else " --gpu-id 0"
+    messages.info(
+        f"Train with: python -m spacy train {output}{gpu} --output training "
+        "--paths.train train.spacy --paths.dev dev.spacy"
+    )
 
 
 def make_config(options: ConfigOptions) -> Config:
@@ -334,12 +318,3 @@ def replace_listeners(section: dict[str, Any], listener: dict[str, Any]) -> None
             section[name] = deepcopy(listener)
         else:
             replace_listeners(value, listener)
-
-
-def training_command(config: str, options: ConfigOptions) -> str:
-    """Return the command that trains with a config."""
-    gpu = "" if options.encoder is None else " --gpu-id 0"
-    return (
-        f"python -m spacy train {config}{gpu} --output training "
-        "--paths.train train.spacy --paths.dev dev.spacy"
-    )

@@ -23,17 +23,15 @@ class Bar(tqdm):
     monitor_interval = 0
 
 
-def progress_bar(
-    total: int | None, unit: str, *, shown: bool | None, quiet: bool, initial: int = 0
-) -> Bar:
-    """Make a progress bar, over bytes if the unit is "B"; None shows it if stderr is a terminal."""
+def progress_bar(total: int | None, unit: str, *, quiet: bool, initial: int = 0) -> Bar:
+    """Make a progress bar, over bytes if the unit is "B", which is shown on a terminal."""
     return Bar(
         desc="Parsing",
         total=total,
         initial=initial,
         unit=unit,
         unit_scale=unit == "B",
-        disable=quiet or (None if shown is None else not shown),
+        disable=quiet or None,
         file=sys.stderr,
     )
 

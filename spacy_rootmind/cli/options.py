@@ -3,7 +3,7 @@
 # Typer reads annotations at run time, so this file cannot use `from __future__ import annotations`.
 import json
 import os
-from collections.abc import Callable, Set
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -14,11 +14,9 @@ from typer import Argument, Option
 from spacy_rootmind.cli.errors import CommandError
 from spacy_rootmind.formats.registry import (
     BULK,
-    PARAGRAPHS,
     PARQUET,
     PARSE,
     REVIEW,
-    TEXT,
     input_formats,
     output_formats,
     suffixes_of,
@@ -27,8 +25,6 @@ from spacy_rootmind.parameters import descriptions, with_fields
 from spacy_rootmind.parsing.settings import ParserSettings, choice
 
 STDOUT = "-"
-# Rows that `bulk` writes.
-ROWS = ("sentences", "documents")
 
 
 Pipeline = Annotated[
@@ -42,13 +38,6 @@ Overrides = Annotated[
         help="Change a setting of the pipeline's config, for example "
         "components.root_mst.temperature=1.5; may be repeated",
     ),
-]
-Paragraphs = Annotated[
-    bool, Option("--paragraphs", "-p", help="Read one text per paragraph, not per line")
-]
-Progress = Annotated[
-    bool | None,
-    Option("--progress/--no-progress", help="Show a progress bar; by default only on a terminal"),
 ]
 Force = Annotated[bool, Option("--force", "-F", help="Overwrite the output")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print warnings and errors only")]
@@ -70,7 +59,7 @@ class ParseOptions:
     texts: Annotated[list[str], Option("--text", metavar="TEXT")] = field(default_factory=list)
     """A text to parse instead of files; may be repeated."""
     output: Annotated[str, Option("--output", "-o")] = STDOUT
-    """File or folder to write; - for stdout."""
+    """File to write; - for stdout."""
     from_format: Annotated[
         str | None,
         choice(
@@ -90,14 +79,8 @@ class ParseOptions:
             "tree, the default for --text, is drawn for reading",
         ),
     ] = None
-    paragraphs: Paragraphs = False
-    strict: Annotated[bool, Option("--strict")] = False
-    """Stop at the first record that fails."""
     force: Force = False
-    progress: Progress = None
     quiet: Quiet = False
-    given: frozenset[str] = frozenset()
-    """Names of the options that the command line has, whatever their values."""
 
     @property
     def is_stdout(self) -> bool:
@@ -149,9 +132,6 @@ class BulkOptions:
     """Input format; by default from the suffix."""
     to_format: Annotated[str, choice("--to", "-t", of=output_formats(BULK))] = PARQUET
     """Output format."""
-    paragraphs: Paragraphs = False
-    rows: Annotated[str, choice("--rows", of=ROWS)] = ROWS[0]
-    """One row of Parquet per sentence, or per document."""
     text_column: Annotated[str, Option()] = "text"
     """Column of texts in Parquet."""
     tokens_column: Annotated[str, Option()] = "tokens"
@@ -171,13 +151,10 @@ class BulkOptions:
     by default up to 4 MiB.
     """
     n_workers: Annotated[int, Option("--n-workers", "-n", min=-1)] = -1
-    """Processes; -1 for one per core."""
+    """Processes, without --scheduler; -1 for one per core."""
     scheduler: Annotated[str | None, Option("--scheduler", metavar="ADDRESS")] = None
     """Run on the workers of this dask scheduler, such as tcp://host:8786."""
-    progress: Progress = None
     quiet: Quiet = False
-    given: frozenset[str] = frozenset()
-    """Names of the options that the command line has, whatever their values."""
 
 
 @dataclass(frozen=True)
@@ -228,23 +205,22 @@ def with_options(*classes: type) -> Callable[[Command], Command]:
     return with_fields(*classes)
 
 
-def make_options(
-    kind: type[Options], context: typer.Context, overrides: list[str] | None, **values: Any
-) -> Options:
+def make_options(kind: type[Options], overrides: list[str] | None, **values: Any) -> Options:
     """Make the options of a command from the values of its parameters.
 
     The pipeline and the code get absolute paths, since workers may run elsewhere.
     """
-    given = given_options(context)
-    check_effects(given, values)
     names = ParserSettings.__dataclass_fields__
     settings = {name: values.pop(name) for name in list(values) if name in names}
     if os.path.exists(settings["pipeline"]):
         settings["pipeline"] = os.path.abspath(settings["pipeline"])
     if settings["code"] is not None:
         settings["code"] = os.path.abspath(settings["code"])
-    parser = ParserSettings(**settings, overrides=read_settings(overrides or []))
-    return kind(parser, **values, given=given)
+    settings["overrides"] = read_settings(overrides or [])
+    try:
+        return kind(ParserSettings(**settings), **values)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 def check_input(options: ParseOptions) -> None:
@@ -252,58 +228,6 @@ def check_input(options: ParseOptions) -> None:
     if bool(options.inputs) == bool(options.texts):
         received = "both" if options.texts else "neither"
         raise typer.BadParameter(f"expected files to parse or --text, received {received}")
-    if options.texts and (options.from_format is not None or options.paragraphs):
-        raise typer.BadParameter(
-            "expected --from and --paragraphs with files, received them with --text; each --text "
-            "is one text"
-        )
-
-
-def given_options(context: typer.Context) -> frozenset[str]:
-    """List the options that the command line has, also those with their default values."""
-    return frozenset(
-        name
-        for name in context.params
-        if (source := context.get_parameter_source(name)) and source.name == "COMMANDLINE"
-    )
-
-
-def check_effects(given: frozenset[str], values: dict[str, Any]) -> None:
-    """Check that the given options change something, given the others.
-
-    Options that depend on the files are checked when their formats are known.
-    """
-    alternatives = values["alternatives"]
-    for name, option in (("k", "-k"), ("labelled", "--labelled")):
-        if name in given and alternatives is None:
-            raise typer.BadParameter(f"expected --alternatives, such as kbest, with {option}")
-    if "seed" in given and alternatives in (None, "kbest"):
-        raise typer.BadParameter(
-            "expected --alternatives sample or sample-without-replacement with --seed"
-        )
-    if values["progress"] and values["quiet"]:
-        raise typer.BadParameter("expected one of --progress and --quiet, received both")
-
-
-def check_formats(given: Set[str], formats: Set[str], command: str) -> None:
-    """Check that options about some formats were given with files of them."""
-    for name, expected in {
-        "paragraphs": {TEXT},
-        "max_word_length": {TEXT, "jsonl", PARQUET},
-        "replace_tags": {"conllu"},
-        "keep_heads": {"conllu"},
-        "given_heads": {"conllu"},
-        "sentences": {TEXT},
-        **{name: {PARQUET} for name in ("text_column", "tokens_column", "id_column")},
-    }.items():
-        is_used = expected & formats or (TEXT in expected and PARAGRAPHS in formats)
-        if name in given and not is_used:
-            raise CommandError(
-                f"Cannot use --{name.replace('_', '-')} with files of "
-                f"{' and '.join(sorted(formats))}",
-                f"It is for {' and '.join(sorted(expected & {*input_formats(command)}))}: "
-                "leave it out.",
-            )
 
 
 def read_settings(settings: list[str]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from spacy_rootmind.cli.messages import (
     progress_bar,
     warn_of_guidelines,
 )
-from spacy_rootmind.cli.options import ParseOptions, ReviewOptions, check_formats
+from spacy_rootmind.cli.options import ParseOptions, ReviewOptions
 from spacy_rootmind.cli.outputs import DocsOutput, FileOutput, Output, StreamOutput, check_free
 from spacy_rootmind.cli.review import ReviewOutput
 from spacy_rootmind.cli.signals import Interrupted, interruption, stop_signals
@@ -24,9 +24,7 @@ from spacy_rootmind.formats.lines import STDIN, Inputs
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
 from spacy_rootmind.formats.registry import (
     DOCS,
-    PARSE,
     REVIEW,
-    TEXT,
     input_format,
     output_formats,
     read_records,
@@ -51,15 +49,14 @@ def parse(options: ParseOptions) -> int:
 
     Raises CommandError, SettingsError, InputError if it cannot start, or has to stop.
     """
-    if options.progress and options.texts and options.is_stdout:
-        raise CommandError("Cannot use --progress with --text", "Texts are drawn without a report.")
     try:
         to_format = output_format(options)
         options.settings.check_output(to_format)
         options = with_defaults(options, to_format)
         inputs = Inputs(options.inputs, options.texts)
-        formats = {options.from_format or input_format(name) for name in inputs.names}
-        check_formats(options.given, formats or {TEXT}, PARSE)
+        if options.from_format is None:
+            for name in inputs.names:
+                input_format(name)
         check_output(options, to_format)
         nlp = options.settings.load()
         run = ParseRun(options, nlp, inputs, open_output(options, to_format))
@@ -119,16 +116,13 @@ def check_output(options: ParseOptions, to_format: str) -> None:
     """Check the output before the pipeline is loaded."""
     if options.is_stream:
         if to_format == DOCS:
-            raise CommandError("Cannot write Docs to a stream", "Give --output FOLDER.")
-        if options.force:
-            raise CommandError("Cannot use --force with a stream", "Give --output FILE.")
+            raise CommandError("Cannot write Docs to a stream", "Give --output FILE.")
         return
     path = Path(options.output)
     for name in options.inputs:
         if name != STDIN and path.exists() and Path(name).exists() and path.samefile(name):
             raise CommandError(f"{path} is both input and output")
-    makes_folder = to_format == DOCS and path.suffix != ".spacy"
-    check_free(path, makes_folder=makes_folder, force=options.force)
+    check_free(path, force=options.force)
 
 
 def open_output(options: ParseOptions, to_format: str) -> Output:
@@ -171,43 +165,35 @@ class ParseRun:
         options = self.options
         try:
             self.output.start()
-            records = read_records(self.inputs, options.from_format, options.paragraphs)
+            records = read_records(self.inputs, options.from_format)
             with self._progress() as progress:
-                complete = self._parse(records, progress)
+                self._parse(records, progress)
             # Nothing but failures leaves no output.
-            if complete and (self.counts.documents or not self.n_records):
+            if self.counts.documents or not self.n_records:
                 self.output.finish()
         finally:
             self.output.close()
-        self._report(complete, perf_counter() - start)
-        return 0 if complete and not self.n_failures else 1
+        self._report(perf_counter() - start)
+        return 1 if self.n_failures else 0
 
     def interrupted(self, stop: Interrupted) -> int:
         """Report a signal; returns the exit code."""
         Messages().fail(f"Interrupted after {self.n_records} records")
         return 128 + stop.number
 
-    def _parse(self, records: InputRecords, progress: Bar) -> bool:
-        """Parse chunk by chunk; returns whether all of the input was parsed."""
+    def _parse(self, records: InputRecords, progress: Bar) -> None:
+        """Parse chunk by chunk."""
         settings = self.options.settings
         for chunk in chunks(as_set(records, settings), CHUNK_RECORDS, CHUNK_CHARS):
             # Frees what the chunk adds to the vocabulary.
             with self.nlp.memory_zone():
                 for parsed in parse_records(self.nlp, chunk, batch_size=settings.batch_size):
-                    if not self._write_or_report(parsed):
-                        return False
+                    self.n_records += 1
+                    failure = parsed if isinstance(parsed, Failure) else self._write(*parsed)
+                    if failure is not None:
+                        self.n_failures += 1
+                        self.messages.fail(str(failure))
                     progress.update(self._position(progress) - progress.n)
-        return True
-
-    def _write_or_report(self, parsed: tuple[InputRecord, Doc] | Failure) -> bool:
-        """Write a Doc or report a failure; returns whether to go on."""
-        self.n_records += 1
-        failure = parsed if isinstance(parsed, Failure) else self._write(*parsed)
-        if failure is None:
-            return True
-        self.n_failures += 1
-        self.messages.fail(str(failure))
-        return not self.options.strict
 
     def _write(self, record: InputRecord, doc: Doc) -> Failure | None:
         # Comments of a single treebank stay as they are.
@@ -230,24 +216,22 @@ class ParseRun:
             others = f" and {len(record.long_runs) - 1} more" if len(record.long_runs) > 1 else ""
             self.messages.warn(
                 f"{record.file}:{record.line}: tokenized {end - start} characters without "
-                f"whitespace, from character {start + 1} on{others}, in pieces; "
-                f"--max-word-length sets which runs are cut"
+                f"whitespace, from character {start + 1} on{others}, in pieces"
             )
 
     def _progress(self) -> Bar:
         """Make a progress bar over bytes if their number is known, else over records."""
         total = self.inputs.total_bytes
         unit = "record" if total is None else "B"
-        options = self.options
-        return progress_bar(total, unit, shown=options.progress, quiet=options.quiet)
+        return progress_bar(total, unit, quiet=self.options.quiet)
 
     def _position(self, progress: Bar) -> int:
         return self.n_records if progress.total is None else self.inputs.n_bytes
 
-    def _report(self, complete: bool, seconds: float) -> None:
-        if complete and not self.n_records:
+    def _report(self, seconds: float) -> None:
+        if not self.n_records:
             self.messages.warn("The input has nothing to parse")
-        elif complete and self.counts.documents:
+        elif self.counts.documents:
             counts = self.counts
             self.messages.good(
                 f"{self.output.verb} {numbered(counts.documents, 'text')}, "
@@ -258,5 +242,6 @@ class ParseRun:
         warn_of_guidelines(self.messages, self.counts)
         if self.n_failures:
             some = "Some" if self.counts.documents else "Nothing was written, since all"
-            what = f"{some} records failed" if complete else "Stopped at a failed record"
-            self.messages.fail(f"{what}: {self.n_failures} of {self.n_records} records failed")
+            self.messages.fail(
+                f"{some} records failed: {self.n_failures} of {self.n_records} records failed"
+            )

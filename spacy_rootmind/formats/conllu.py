@@ -14,13 +14,13 @@ labels, and the input is valid.
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from urllib.parse import quote
 
 from spacy.tokens import Doc, Span, Token
 
 from spacy_rootmind.annotation.extensions import SentenceDetails
-from spacy_rootmind.annotation.words import Expansion, Word, WordNumbers, read_expansion
+from spacy_rootmind.annotation.words import Word, WordNumbers, read_expansion
 from spacy_rootmind.formats.conllu_sentence import (
     DEPREL,
     DEPS,
@@ -34,7 +34,6 @@ from spacy_rootmind.formats.conllu_sentence import (
     UPOS,
     XPOS,
     ConlluError,
-    ConlluPlusError,
     Sentence,
     SentenceBuilder,
     as_column,
@@ -95,27 +94,20 @@ def read_conllu(file: str, lines: Iterable[Line]) -> InputRecords:
 
 
 def read_sentences(file: str, lines: Iterable[Line]) -> Iterator[Sentence | Failure]:
-    """Read sentences; an invalid line makes its sentence a failure at that line.
-
-    Nothing more is read of a file with other columns.
-    """
+    """Read sentences; an invalid line makes its sentence a failure at that line."""
     for block in blocks(lines):
-        builder = SentenceBuilder()
-        failure = None
-        for line in block:
-            if failure is not None:
-                continue
-            try:
-                builder.add(line.number, line.decode())
-            except ConlluPlusError as error:
-                yield Failure(file, error.line, str(error))
-                return
-            except ValueError as error:
-                failure = Failure(file, line.number, str(error))
+        first = next(block)
+        builder = SentenceBuilder(first.number)
+        number = first.number
         try:
-            yield failure or builder.finish()
+            for line in chain([first], block):
+                number = line.number
+                builder.add(number, line.decode())
+            yield builder.finish()
         except ConlluError as error:
             yield Failure(file, error.line, str(error))
+        except ValueError as error:
+            yield Failure(file, number, str(error))
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -139,11 +131,8 @@ def write_conllu(doc: Doc, record: InputRecord, n_before: int) -> bytes:
         numbers = WordNumbers([read_expansion(token) for token in own])
         tree = _word_arcs(numbers, *numbered_tree(sentence, own))
         details = SentenceDetails.read(sentence, own)
-        rows: list[list[str]] = []
-        for i, attributes in enumerate(_probabilities(details, own, numbers)):
-            rows += _rows(
-                own[i], numbers.first[i], numbers.words[i], tree, attributes, next(spaces)
-            )
+        columns = _new_columns(own, numbers, _probabilities(details, own, numbers))
+        rows = list(_rows(own, numbers, tree, columns, spaces))
         comments = _first_comments(record, n_before + len(text), is_first=not text)
         comments.append(f"# text = {surface_text(rows)}")
         text.append(format_sentence(comments + _parse_comments(details, own, numbers), rows))
@@ -176,36 +165,27 @@ def sent_id(record: InputRecord, number: int) -> str:
 
 
 def _rows(
-    token: Token,
-    first: int,
-    expansion: Expansion | None,
+    tokens: Sequence[Token],
+    numbers: WordNumbers,
     tree: Sequence[tuple[int, str]],
-    attributes: Misc,
-    spaces: Misc,
+    columns: Iterator[tuple[dict[int, str], Misc]],
+    spaces: Iterator[Misc],
 ) -> Iterator[list[str]]:
-    """Yield the rows of a token, which starts with the given word of the sentence's tree."""
-    form = as_column(token.text)
-    if expansion is None:
-        misc = set_misc(EMPTY, attributes | spaces)
-        yield _row(first, form, _tags(token), tree[first - 1], misc)
-        return
-    n = len(expansion.words)
-    yield [f"{first}-{first + n - 1}", form, *[EMPTY] * 7, set_misc(EMPTY, spaces)]
-    for place, word in enumerate(expansion.words):
-        is_top = place == expansion.top
-        tags = _tags(token) if is_top else _tags_of_word(word)
-        misc = set_misc(EMPTY, attributes) if is_top else EMPTY
-        yield _row(first + place, as_column(word.form), tags, tree[first + place - 1], misc)
-
-
-def _row(
-    number: int, form: str, tags: dict[int, str], arc: tuple[int, str], misc: str
-) -> list[str]:
-    head, dep = arc
-    row = [str(number), form, *[EMPTY] * 4, str(head), dep, EMPTY, misc]
-    for column, value in tags.items():
-        row[column] = value
-    return row
+    """Yield the rows of a sentence, given the columns of its words and what is around tokens."""
+    for token, first, expansion in zip(tokens, numbers.first, numbers.words, strict=True):
+        forms, around = [token.text], next(spaces)
+        if expansion is not None:
+            forms = [word.form for word in expansion.words]
+            span = f"{first}-{first + len(forms) - 1}"
+            yield [span, as_column(token.text), *[EMPTY] * 7, set_misc(EMPTY, around)]
+            around = {}
+        for number, form in enumerate(forms, start=first):
+            head, dep = tree[number - 1]
+            tags, misc = next(columns)
+            row = [str(number), as_column(form), *[EMPTY] * 4, str(head), dep, EMPTY]
+            for column, value in tags.items():
+                row[column] = value
+            yield [*row, set_misc(EMPTY, misc | around)]
 
 
 def _tags_of_word(word: Word) -> dict[int, str]:

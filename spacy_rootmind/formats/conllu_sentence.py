@@ -9,19 +9,16 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from spacy_rootmind.annotation.gold import on_cycles
 
 ID, FORM, LEMMA, UPOS, XPOS, FEATS, HEAD, DEPREL, DEPS, MISC = range(10)
-COLUMNS = ["ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC"]
-N_COLUMNS = len(COLUMNS)
+N_COLUMNS = 10
 EMPTY = "_"
 
-# The first line of CoNLL-U Plus, which has other columns.
-GLOBAL_COLUMNS = re.compile(r"#\s*global\.columns\s*=\s*(.*)")
 # At most nine digits, so that the numbers fit into 32 bits.
 WORD_ID = re.compile(r"[1-9]\d{0,8}", re.ASCII)
 RANGE_ID = re.compile(r"([1-9]\d{0,8})-([1-9]\d{0,8})", re.ASCII)
@@ -39,10 +36,6 @@ class ConlluError(ValueError):
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(reason)
         self.line = line
-
-
-class ConlluPlusError(ConlluError):
-    """A file with other columns than CoNLL-U."""
 
 
 @dataclass
@@ -88,8 +81,8 @@ class SentenceBuilder:
     Heads and labels are not checked.
     """
 
-    def __init__(self) -> None:
-        self._sentence: Sentence | None = None
+    def __init__(self, line: int) -> None:
+        self._sentence = Sentence(line)
         self._last_empty_node = 0
         self._range_end = 0
 
@@ -98,20 +91,11 @@ class SentenceBuilder:
 
         Raises ConlluError if the line is invalid at this place.
         """
-        if self._sentence is None:
-            self._sentence = Sentence(line)
         sentence = self._sentence
         if text.startswith("#"):
             if sentence.rows:
                 raise ConlluError(
                     line, "found a comment inside a sentence; is the empty line before it missing?"
-                )
-            if (columns := GLOBAL_COLUMNS.match(text)) and columns[1].split() != COLUMNS:
-                raise ConlluPlusError(
-                    line,
-                    f"expected CoNLL-U, found CoNLL-U Plus with the columns {columns[1][:80]}: "
-                    f"convert the file to the ten columns {' '.join(COLUMNS)}, with _ for those "
-                    f"that it does not have",
                 )
             sentence.comments.append(text)
             return
@@ -156,7 +140,7 @@ class SentenceBuilder:
 
         Raises ConlluError if it has no words, or a multiword token reaches beyond them.
         """
-        sentence: Any = self._sentence
+        sentence = self._sentence
         if not sentence.word_rows:
             raise ConlluError(sentence.line, "expected a sentence with words, found none")
         if self._range_end > len(sentence.word_rows):

@@ -50,8 +50,8 @@ def load_doc(stored: DocBin, strings: StringStore, number: int, vocab: Vocab) ->
     return doc
 
 
-def pack_doc(doc: Doc, record: InputRecord) -> DocBin:
-    """Serialize one Doc by itself, so that an error does not affect the others.
+def pack_doc(doc: Doc, record: InputRecord, n_before: int) -> DocBin:
+    """Serialize one Doc by itself, so that an error does not affect the others; as a `Writer`.
 
     Raises ValueError if the pipeline has changed the tokens of the record.
     """

@@ -1,8 +1,7 @@
 """JSONL: one object per line, {"text": ...} or {"tokens": [...]}, and Docs as `Doc.to_json` does.
 
 Tokens are strings, or lists of strings, one list per sentence. With text and tokens, the tokens are
-found in the text. If `Doc.to_json` wrote it, its text, tokens and sentences are read. Other fields
-are kept.
+found in the text. Other fields are kept.
 
 Written tokens have "head_prob", "arc_prob" and "arcs", and sentences "log_prob", "entropy",
 "guideline_status" and "parses". Multiword tokens have "words", with the fields of
@@ -10,7 +9,6 @@ Written tokens have "head_prob", "arc_prob" and "arcs", and sentences "log_prob"
 """
 
 import json
-import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -54,7 +52,7 @@ def json_record(file: str, line: int, source: str) -> InputRecord:
     together.
     """
     try:
-        fields = json.loads(source, parse_constant=refuse_constant, parse_float=finite_float)
+        fields = json.loads(source)
     except json.JSONDecodeError as error:
         raise ValueError(f"invalid JSON, {error.msg} at character {error.pos + 1}") from error
     if not isinstance(fields, dict):
@@ -69,7 +67,7 @@ def json_record(file: str, line: int, source: str) -> InputRecord:
         raise ValueError(f'expected "text" to be a string, found {json.dumps(text)[:40]}')
     record = InputRecord(file, line, text=text, fields=fields)
     if tokens is not None:
-        words, record.starts = read_tokens(tokens, text, fields.get("sents"))
+        words, record.starts = read_tokens(tokens)
         record.words = words
         if text is not None:
             record.words, record.spaces, record.starts = find_words(text, words, record.starts)
@@ -79,25 +77,10 @@ def json_record(file: str, line: int, source: str) -> InputRecord:
     return record
 
 
-def refuse_constant(name: str) -> None:
-    """Refuse NaN and Infinity, which Python reads but JSON does not have."""
-    raise ValueError(f"invalid JSON, {name} is not a number of JSON; write null")
-
-
-def finite_float(source: str) -> float:
-    """Read a number, which must not be so large that it becomes infinite."""
-    number = float(source)
-    if math.isinf(number):
-        raise ValueError(f"expected numbers up to 1.8e308, found {source[:40]}")
-    return number
-
-
-def read_tokens(tokens: Any, text: str | None, sents: Any) -> tuple[list[str], list[bool] | None]:
-    """Read tokens in any of their forms; return the words, and sentence starts if given."""
+def read_tokens(tokens: Any) -> tuple[list[str], list[bool] | None]:
+    """Read tokens in both forms; return the words, and sentence starts if given."""
     if not isinstance(tokens, list):
         raise ValueError(f'expected "tokens" to be a list, found {json.dumps(tokens)[:40]}')
-    if tokens and all(isinstance(token, dict) for token in tokens):
-        return [json_token(token, text) for token in tokens], json_starts(tokens, sents)
     starts: list[bool] | None = None
     words = tokens
     if tokens and all(isinstance(sentence, list) for sentence in tokens):
@@ -110,40 +93,6 @@ def read_tokens(tokens: Any, text: str | None, sents: Any) -> tuple[list[str], l
                 f"{json.dumps(word)[:40]}"
             )
     return words, starts
-
-
-def json_token(token: dict[str, Any], text: str | None) -> str:
-    """Read a token as `Doc.to_json` writes it."""
-    start, end = token.get("start"), token.get("end")
-    if text is None or type(start) is not int or type(end) is not int:
-        raise ValueError(
-            'expected "start" and "end" in each token, and "text" in the record, found '
-            f"{json.dumps(token)[:40]}"
-        )
-    if not 0 <= start < end <= len(text):
-        raise ValueError(
-            f"expected a token within the {len(text)} characters of the text, found one from "
-            f"{start} to {end}"
-        )
-    return text[start:end]
-
-
-def json_starts(tokens: list[dict[str, Any]], sents: Any) -> list[bool] | None:
-    """Read sentence starts as `Doc.to_json` writes them; None if there are none."""
-    if sents is None:
-        return None
-    if not isinstance(sents, list) or not all(isinstance(sent, dict) for sent in sents):
-        raise ValueError(
-            f'expected "sents" to be a list of objects, found {json.dumps(sents)[:40]}'
-        )
-    places = [token["start"] for token in tokens]
-    wrong = [sent for sent in sents if sent.get("start") not in places]
-    if wrong:
-        raise ValueError(
-            f"expected sentences to start where tokens do, found {json.dumps(wrong[0])[:40]}"
-        )
-    starts = {sent["start"] for sent in sents}
-    return [place in starts for place in places]
 
 
 def find_words(

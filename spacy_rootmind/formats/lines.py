@@ -1,5 +1,6 @@
 """Input files, read line by line in constant memory or whole, and counted on the way."""
 
+import os
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -47,12 +48,11 @@ class Line(NamedTuple):
 class Inputs:
     """Texts, and input files, read one after another; "-" is the standard input.
 
-    Messages call that "stdin". For a folder, `names` has its files of Docs, sorted. `n_bytes`
-    counts what was read so far.
+    Messages call that "stdin". `n_bytes` counts what was read so far.
     """
 
     def __init__(self, names: Sequence[str], texts: Sequence[str] = ()) -> None:
-        self.names = [file for name in names for file in _files_of(name)]
+        self.names = list(names)
         self.texts = list(texts)
         self.n_bytes = 0
         self._check()
@@ -65,12 +65,8 @@ class Inputs:
         for name in self.names:
             if name == STDIN:
                 continue
-            if Path(name).is_dir():
-                raise InputError(
-                    f"expected files, or folders of .spacy files, received a folder: {name}"
-                )
             # A named pipe is only opened to be read: closing it loses what was written to it.
-            if Path(name).is_file() or not Path(name).exists():
+            if os.path.isfile(name) or os.path.isdir(name) or not os.path.exists(name):
                 with _opened(name):
                     pass
 
@@ -144,18 +140,6 @@ def short_names(paths: Iterable[str], n_parts: int = 1) -> dict[str, str]:
     for name, own in groups.items():
         names |= short_names(own, n_parts + 1) if len(own) > 1 else dict.fromkeys(own, name)
     return names
-
-
-def _files_of(name: str) -> list[str]:
-    """List the files of Docs in a folder; any other name stands for itself."""
-    path = Path(name)
-    try:
-        if name == STDIN or not path.is_dir():
-            return [name]
-    # From a name that the system does not allow, or a folder that may not be read.
-    except OSError as error:
-        raise InputError(f"cannot read {name}: {error.strerror}") from error
-    return [str(file) for file in sorted(path.rglob("*.spacy"))] or [name]
 
 
 @contextmanager

@@ -20,9 +20,9 @@ from spacy_rootmind.formats.conllu_sentence import EMPTY, FEATS, LEMMA, UPOS, XP
 
 LINE_FEED = re.compile("\n")
 # spaCy's tokenizer takes punctuation off a run character by character and searches the rest each
-# time: minutes for a text of nothing but brackets. Longer runs are tokenized in pieces of this
-# length, which is that of nearly no word; the time is then linear.
-PIECE = 50
+# time: minutes for a text of nothing but brackets. Longer runs than the first length are tokenized
+# in pieces of the second one, which is that of nearly no word; the time is then linear.
+LONGEST_RUN, PIECE = 1000, 50
 RUN = re.compile(r"\S+")
 # Kinds of failures.
 INPUT, PIPELINE, KILLED = "input", "pipeline", "killed"
@@ -62,9 +62,7 @@ class InputRecord:
     goes_on: bool = False
     # The file's own line ends, in place of the line feeds of the text; empty if they are the same.
     line_ends: list[str] = field(default_factory=list)
-    # Runs of more characters without whitespace are tokenized in pieces; then, the start and end of
-    # each such run.
-    max_word_length: int | None = None
+    # The start and end of each run of characters that is tokenized in pieces.
     long_runs: list[tuple[int, int]] = field(default_factory=list)
     # The given tokens; whether a space follows each, if that is known; and whether each starts a
     # sentence, unless the pipeline finds the sentences.
@@ -98,11 +96,6 @@ class InputRecord:
             if name and name.strip():
                 return name
         return f"{self.file_name or self.file}:{self.line}" if self.file else None
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the record can only be parsed as one Doc, since it is written as it was read."""
-        return self.sentence is not None or self.load_doc is not None
 
     def token_rows(self, sentence: Sentence) -> list[list[str]]:
         """List the row that each token has in the sentence: that of its topmost word."""
@@ -144,12 +137,11 @@ class InputRecord:
 
     def _tokenize(self, nlp: Language) -> Doc:
         text = self.text or ""
-        self.long_runs = find_long_runs(nlp, text, self.max_word_length)
+        self.long_runs = find_long_runs(nlp, text)
         # A text beyond spaCy's limit is refused as a whole.
         if not self.long_runs or len(text) > nlp.max_length:
             return nlp.make_doc(text)
-        size = min(PIECE, self.max_word_length or PIECE)
-        docs = [nlp.tokenizer(piece) for piece in cut(text, self.long_runs, size)]
+        docs = [nlp.tokenizer(piece) for piece in cut(text, self.long_runs, PIECE)]
         return Doc.from_docs(docs, ensure_whitespace=False)
 
     def failed(self, error: Exception) -> "Failure":
@@ -263,15 +255,15 @@ def _as_value(vocab: Vocab, column: int, value: str) -> int:
 # --- long runs of characters ----------------------------------------------------------------------
 
 
-def find_long_runs(nlp: Language, text: str, max_length: int | None) -> list[tuple[int, int]]:
-    """Find the start and end of each run of more than `max_length` characters, if that is given.
+def find_long_runs(nlp: Language, text: str) -> list[tuple[int, int]]:
+    """Find the start and end of each run of more than `LONGEST_RUN` characters.
 
     Languages without spaces between words have other tokenizers, which take any run.
     """
-    if max_length is None or not isinstance(nlp.tokenizer, Tokenizer):
+    if not isinstance(nlp.tokenizer, Tokenizer):
         return []
     runs = (run.span() for run in RUN.finditer(text))
-    return [(start, end) for start, end in runs if end - start > max_length]
+    return [(start, end) for start, end in runs if end - start > LONGEST_RUN]
 
 
 def cut(text: str, runs: list[tuple[int, int]], size: int) -> list[str]:

@@ -16,7 +16,6 @@ from spacy_rootmind.formats.lines import (
     InputError,
     Inputs,
     display_name,
-    is_stream,
     short_names,
 )
 
@@ -55,13 +54,8 @@ class Format:
 
 FORMATS = {
     TEXT: Format((".txt",), "text:read_texts", output_of=()),
-    # A way to read text, by an option or for files of these suffixes.
     PARAGRAPHS: Format(
-        (".md", ".eml", ".srt"),
-        "text:read_paragraphs",
-        input_of=(),
-        output_of=(),
-        in_blocks=True,
+        (".md", ".eml", ".srt"), "text:read_paragraphs", output_of=(), in_blocks=True
     ),
     "conllu": Format(
         (".conllu",),
@@ -92,8 +86,7 @@ def output_formats(command: str) -> list[str]:
 
 def suffixes_of(forms: Sequence[str]) -> dict[str, str]:
     """Return the suffixes of formats, each with the name of its format."""
-    read = [*forms, PARAGRAPHS] if TEXT in forms else forms
-    return {suffix: name for name in read for suffix in FORMATS[name].suffixes}
+    return {suffix: name for name in forms for suffix in FORMATS[name].suffixes}
 
 
 def reader(form: str) -> Reader:
@@ -111,7 +104,7 @@ def _load(name: str) -> Any:
     return getattr(import_module(f"spacy_rootmind.formats.{module}"), function)
 
 
-def read_records(inputs: Inputs, form: str | None, paragraphs: bool = False) -> "InputRecords":
+def read_records(inputs: Inputs, form: str | None) -> "InputRecords":
     """Read the texts, then all files: in the given format, or each in the format of its suffix."""
     from spacy_rootmind.formats.records import InputRecord
 
@@ -119,21 +112,18 @@ def read_records(inputs: Inputs, form: str | None, paragraphs: bool = False) -> 
     paths = [Path(os.path.abspath(display_name(name))).as_posix() for name in inputs.names]
     short = short_names(paths)
     for name, path in zip(inputs.names, paths, strict=True):
-        for record in _read_file(inputs, name, form or input_format(name), paragraphs):
+        for record in _read_file(inputs, name, form or input_format(name)):
             if isinstance(record, InputRecord):
                 record.file_name = short[path]
             yield record
 
 
-def _read_file(inputs: Inputs, name: str, form: str, paragraphs: bool) -> "InputRecords":
+def _read_file(inputs: Inputs, name: str, form: str) -> "InputRecords":
     from spacy_rootmind.formats.docbin import read_docs
 
     if form == DOCS:
         return read_docs(display_name(name), inputs.content(name))
-    if paragraphs and form == TEXT:
-        form = PARAGRAPHS
-    options = {"is_stream": is_stream(name)} if form in (TEXT, PARAGRAPHS) else {}
-    return reader(form)(display_name(name), inputs.lines(name), **options)
+    return reader(form)(display_name(name), inputs.lines(name))
 
 
 def input_format(name: str) -> str:

@@ -3,46 +3,29 @@
 A record also has the whitespace around its text and the line ends in it, so that CoNLL-U can state
 them. The text of a paragraph has line feeds instead, whatever they are.
 
-From a file, a record is yielded after the next text was read, with all empty lines between them. A
-program that writes to a stream, such as the standard input, may wait for the parse of one text
-before it writes the next. There, a text is complete with its line, and a paragraph with the first
-empty line after it; other empty lines are before the next text.
+A record is yielded after the next text was read, with all empty lines between them.
 """
 
 from collections.abc import Iterable, Iterator
-from itertools import chain, groupby, islice
+from itertools import chain, groupby
 
 from spacy_rootmind.formats.lines import MAX_LINE, Line
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
 
 
-def read_texts(file: str, lines: Iterable[Line], *, is_stream: bool = False) -> InputRecords:
+def read_texts(file: str, lines: Iterable[Line]) -> InputRecords:
     """Read one text per line; skip lines that are only whitespace."""
-    split = _at_once if is_stream else zip
     runs = groupby(lines, is_blank)
-    yield from _read(
-        file, chain.from_iterable([run] if blank else split(run) for blank, run in runs)
-    )
+    yield from _read(file, chain.from_iterable([run] if blank else zip(run) for blank, run in runs))
 
 
-def read_paragraphs(file: str, lines: Iterable[Line], *, is_stream: bool = False) -> InputRecords:
+def read_paragraphs(file: str, lines: Iterable[Line]) -> InputRecords:
     """Read one text per paragraph; lines that are only whitespace separate paragraphs."""
-    first = 1 if is_stream else 0
-    runs = groupby(lines, is_blank)
-    texts = (chain(_at_once(islice(run, first)), [run]) if blank else [run] for blank, run in runs)
-    yield from _read(file, chain.from_iterable(texts))
-
-
-def _at_once(lines: Iterable[Line]) -> Iterator[tuple[Line, ...]]:
-    """Make each line a text, and a record complete after it."""
-    return chain.from_iterable(((line,), ()) for line in lines)
+    yield from _read(file, (run for _, run in groupby(lines, is_blank)))
 
 
 def _read(file: str, texts: Iterable[Iterable[Line]]) -> InputRecords:
-    """Read texts, given the lines of each; what is only whitespace is around the others.
-
-    A record is complete before the next text, or where there are no lines.
-    """
+    """Read texts, given the lines of each; what is only whitespace is around the others."""
     last: InputRecord | Failure | None = None
     spaces: list[str] = []
     for lines in chain(texts, [()]):

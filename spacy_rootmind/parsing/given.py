@@ -48,7 +48,6 @@ def as_set(records: InputRecords, settings: ParserSettings) -> InputRecords:
         if isinstance(record, InputRecord):
             record.replace_tags = settings.replace_tags
             record.is_in_lines = settings.sentences == "lines"
-            record.max_word_length = settings.max_word_length
             if settings.keep_heads and record.sentence is not None:
                 try:
                     record.arcs = read_arcs(record.sentence)

@@ -82,10 +82,6 @@ class ParserSettings:
     """Patterns to match over all trees, for which these are kept."""
     code: Annotated[str | None, Option("--code", "-c", metavar="FILE")] = None
     """Python file with registered functions to import."""
-    max_word_length: Annotated[int, Option("--max-word-length", metavar="CHARACTERS", min=1)] = 1000
-    """Cut longer runs of characters without whitespace into pieces before tokenizing, since spaCy's
-    tokenizer can take minutes for them.
-    """
     replace_tags: Annotated[bool, Option("--replace-tags")] = False
     """Replace the lemmas, tags and features of CoNLL-U with those that the pipeline predicts; by
     default these only fill columns of a sentence that are empty.
@@ -102,10 +98,6 @@ class ParserSettings:
     """GPU ID; -1 for the CPU."""
 
     def __post_init__(self) -> None:
-        if self.max_word_length < 1:
-            raise ValueError(
-                f"expected max_word_length of at least 1, received {self.max_word_length}"
-            )
         for name, allowed in (("alternatives", ALTERNATIVES), ("sentences", SENTENCES)):
             value = getattr(self, name)
             if value not in (None, *allowed):

@@ -1,6 +1,5 @@
 """The function `render`: pictures of parses, their probabilities and alternatives."""
 
-import math
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,22 +16,14 @@ from spacy_rootmind.rendering.drawing import draw_sentence, runs_rtl
 from spacy_rootmind.rendering.svg import complete_svg, draw_picture, stack
 from spacy_rootmind.rendering.text import clean
 
-# Options: flags, texts, and numbers of pixels. Without `distance` and `offset_x`, words are as far
-# apart as the texts need.
-DEFAULTS: dict[str, bool | str | float | None] = {
-    **dict.fromkeys(
-        ("add_lemma", "collapse_phrases", "collapse_punct", "compact", "fine_grained"), False
-    ),
+# Options that displaCy has as well, and the colour of arcs that the parse does not have.
+DEFAULTS: dict[str, bool | str] = {
+    "add_lemma": False,
+    "fine_grained": False,
     "bg": "#ffffff",
     "color": "#000000",
     "font": "Arial, Helvetica, Liberation Sans, sans-serif",
     "highlight": "#d1242f",
-    "arrow_spacing": 8,
-    "arrow_stroke": 1.5,
-    "arrow_width": 7,
-    "word_spacing": 22,
-    "distance": None,
-    "offset_x": None,
 }
 # Like displaCy's, but as wide as the page; a very wide picture is scrolled by itself.
 FIGURE = """
@@ -76,10 +67,8 @@ def render(
     jupyter : bool, optional
         Whether to show the picture in a notebook instead of returning it; None detects a notebook.
     options : dict, optional
-        displaCy's options for dependencies. `collapse_punct` is off by default, since the arcs of
-        punctuation have probabilities too. By default, words are as far apart as they and their
-        labels need; with `distance`, all are equally far. `highlight` is the colour of arcs that
-        are not in the parse.
+        As for displaCy, `add_lemma`, `fine_grained`, `bg`, `color` and `font`. `highlight` is the
+        colour of arcs that are not in the parse.
     path : str or Path, optional
         File to write instead of showing or returning the picture: an HTML page, or one SVG if the
         name ends with `.svg`.
@@ -148,15 +137,10 @@ def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
                 f"expected options of a dependency picture, received {name!r}; the options are "
                 f"{', '.join(sorted(DEFAULTS))}"
             )
-        if isinstance(DEFAULTS[name], bool):
-            is_valid, expected = isinstance(value, bool), "True or False"
-        elif isinstance(DEFAULTS[name], str):
-            is_valid, expected = isinstance(value, str), "a string"
-        else:
-            is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            is_valid = is_number and math.isfinite(value) and value >= 0
-            expected = "a number of pixels, 0 or more,"
-        if not is_valid:
+        kind, expected = (
+            (bool, "True or False") if isinstance(DEFAULTS[name], bool) else (str, "a string")
+        )
+        if not isinstance(value, kind):
             raise ValueError(f"expected {expected} for option {name!r}, received {value!r}")
         settings[name] = escape(clean(value)) if isinstance(value, str) else value
     return settings

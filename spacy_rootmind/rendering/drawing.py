@@ -1,9 +1,7 @@
 """Content of a sentence's picture: words, arcs and captions, without markup.
 
-Trees are drawn over columns, one per word, counted from 0. Whitespace has no column. On request,
-punctuation shares the column of the word before it and a noun chunk is one column, unless that
-would hide another token's arc in any of the sentence's trees. In a long sentence, alternatives have
-only the columns of arcs that differ, so that these are easy to find.
+Trees are drawn over columns, one per word, counted from 0. Whitespace has no column. In a long
+sentence, alternatives have only the columns of arcs that differ, so that these are easy to find.
 """
 
 import math
@@ -37,7 +35,7 @@ class Tree(NamedTuple):
 
 
 class Column(NamedTuple):
-    """The text of a column: a word, or several that share it."""
+    """A word with its part of speech or tag, and its lemma."""
 
     text: str
     tag: str
@@ -137,53 +135,17 @@ def make_columns(
 ) -> tuple[list[Column], list[int | None]]:
     """Put tokens into columns; also return each token's column, None if its arc is not drawn."""
     heads = {head for tree in trees for head in tree.heads}
-    hides_punct = options["collapse_punct"]
-    hidden = {
-        i
-        for i, token in enumerate(span)
-        if (token.is_space or (hides_punct and token.is_punct)) and i not in heads
-    }
-    in_chunk = chunk_continuations(span, trees, hidden) if options["collapse_phrases"] else set()
-    groups: list[list[int]] = []
+    columns: list[Column] = []
     column_of: list[int | None] = []
     for i, token in enumerate(span):
-        # As in displaCy, punctuation joins a word before it, but not another punctuation mark.
-        if i in hidden and (token.is_space or (groups and not span[groups[-1][0]].is_punct)):
+        if token.is_space and i not in heads:
             column_of.append(None)
-            if groups and not token.is_space:
-                groups[-1].append(i)
             continue
-        if i not in in_chunk:
-            groups.append([])
-        groups[-1].append(i)
-        column_of.append(len(groups) - 1)
-    columns = []
-    for group in groups:
-        [root, *_] = group_roots([i for i in group if column_of[i] is not None], trees[0])
-        text = " ".join("".join(span[i].text_with_ws for i in group).split())
-        tag = span[root].tag_ if options["fine_grained"] else span[root].pos_
-        columns.append(Column(text or VISIBLE_SPACE, tag, span[root].lemma_))
+        column_of.append(len(columns))
+        tag = token.tag_ if options["fine_grained"] else token.pos_
+        text = " ".join(token.text.split())
+        columns.append(Column(text or VISIBLE_SPACE, tag, token.lemma_))
     return columns, column_of
-
-
-def chunk_continuations(span: Span, trees: Sequence[Tree], hidden: set[int]) -> set[int]:
-    """Find the tokens of noun chunks, except each chunk's first, which share its column.
-
-    A chunk is left out if in any tree several of its tokens have their head outside it, since one
-    column would hide arcs.
-    """
-    continuations: set[int] = set()
-    for chunk in span.noun_chunks:
-        tokens = range(chunk.start - span.start, chunk.end - span.start)
-        words = [i for i in tokens if i not in hidden]
-        if all(len(group_roots(words, tree)) == 1 for tree in trees):
-            continuations.update(words[1:])
-    return continuations
-
-
-def group_roots(words: Sequence[int], tree: Tree) -> list[int]:
-    """List the tokens of a group whose head is outside the group."""
-    return [i for i in words if tree.heads[i] == i or tree.heads[i] not in words]
 
 
 # --- arcs --------------------------------------------------------------------------------------
@@ -201,15 +163,12 @@ def tree_arcs(
     column_of: Sequence[int | None],
     numbers: Sequence[str] | None = None,
 ) -> list[Arc]:
-    """List the arcs of a tree that are drawn, with their probabilities as text if given.
-
-    Among arcs that start and end in the same column, only the one from ROOT is drawn.
-    """
+    """List the arcs of a tree that are drawn, with their probabilities as text if given."""
     different = set(differing_tokens(tree, chosen))
     arcs = []
     for i, (head, label) in enumerate(zip(*tree, strict=True)):
         start, end = None if head == MISSING else column_of[head], column_of[i]
-        if start is not None and end is not None and (head == i or start != end):
+        if start is not None and end is not None:
             arcs.append(Arc(start, end, label, i in different, numbers[i] if numbers else ""))
     return arcs
 

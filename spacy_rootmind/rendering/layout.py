@@ -17,8 +17,11 @@ TAG_SIZE = 10.0
 LABEL_SIZE = 12.0
 NUMBER_SIZE = 11.0
 MARGIN = 14.0
+ARROW_WIDTH = 7.0
+# Between two arcs at a word.
+ARROW_SPACING = 8.0
 # Between two words, and on both sides of a label under its arc.
-WORD_GAP, COMPACT_GAP = 10.0, 7.0
+WORD_GAP = 10.0
 LABEL_GAP = 5.0
 # Most arcs at the end of another that count for its length.
 MOST_OTHERS = 4
@@ -27,7 +30,6 @@ PORT = 5.0
 # Heights of arcs: the least distance between two, and what all together may have if it is more.
 NUMBER_RISE = 12.0
 MIN_STEP, MAX_STEP = 20.0, 36.0
-COMPACT_STEP = 17.0
 USUAL_RISE = 190.0
 
 
@@ -67,7 +69,7 @@ def place_columns(
         for arc in drawing.arcs:
             start, end = sorted((arc.head, arc.dep))
             if start != end:
-                need = arc_length(arc, counts, settings)
+                need = arc_length(arc, counts)
                 needs[end][start] = max(needs[end].get(start, 0), need)
                 continue
             root_widths[end] = max(root_widths[end], root_label_width(arc))
@@ -75,15 +77,11 @@ def place_columns(
             if n_roots > 1 or len(columns) == 1:
                 widths[end] = max(widths[end], root_widths[end])
         widths = [max(width, n * PORT) for width, n in zip(widths, counts, strict=True)]
-    gap = COMPACT_GAP if settings["compact"] else WORD_GAP
-    left, distance = settings["offset_x"], settings["distance"]
-    places = [max(widths[0], root_widths[0]) / 2 + MARGIN if left is None else left]
+    places = [max(widths[0], root_widths[0]) / 2 + MARGIN]
     for column in range(1, len(columns)):
-        nearest = places[-1] + (widths[column - 1] + widths[column]) / 2 + gap
+        nearest = places[-1] + (widths[column - 1] + widths[column]) / 2 + WORD_GAP
         others = (places[start] + need for start, need in needs[column].items())
         places.append(max([nearest, *others]))
-    if distance is not None:
-        places = [places[0] + i * distance for i in range(len(columns))]
     return places, places[-1] + max(widths[-1], root_widths[-1]) / 2 + MARGIN
 
 
@@ -114,7 +112,7 @@ def count_arcs(drawing: Drawing) -> list[int]:
     return counts
 
 
-def arc_length(arc: Arc, counts: Sequence[int], settings: Mapping[str, Any]) -> float:
+def arc_length(arc: Arc, counts: Sequence[int]) -> float:
     """Find the distance of an arc's ends that its label needs.
 
     An arc between neighbours ends outside of the others there, so that it is shorter.
@@ -122,32 +120,23 @@ def arc_length(arc: Arc, counts: Sequence[int], settings: Mapping[str, Any]) -> 
     length = label_width(arc) + 2 * LABEL_GAP
     if abs(arc.head - arc.dep) == 1:
         others = sum(min(counts[column] - 1, MOST_OTHERS) for column in arc[:2])
-        length += others / 2 * settings["arrow_spacing"]
+        length += others / 2 * ARROW_SPACING
     return length
 
 
-def lay_out(
-    drawing: Drawing,
-    places: list[float],
-    width: float,
-    settings: Mapping[str, Any],
-    *,
-    is_first: bool,
-) -> Layout:
+def lay_out(drawing: Drawing, places: list[float], width: float, *, is_first: bool) -> Layout:
     """Place the lines of a drawing's arcs over its columns; those after the first are lower."""
     levels = arc_levels(drawing.arcs)
     n_levels = max(levels, default=0)
     numbers = NUMBER_RISE if any(arc.number for arc in drawing.arcs) else 0.0
-    lowest, step = settings["arrow_width"] + 6 + numbers, MIN_STEP + numbers
-    if settings["compact"]:
-        step = COMPACT_STEP + numbers
-    elif is_first:
+    lowest, step = ARROW_WIDTH + 6 + numbers, MIN_STEP + numbers
+    if is_first:
         step = max(step, min(MAX_STEP, USUAL_RISE / max(n_levels, 1)))
     above_all = lowest + (n_levels - 1) * step + LABEL_SIZE + LABEL_GAP if n_levels else lowest
     lines = [
         Line(arc, *ends, lowest + (level - 1) * step if level else above_all)
         for arc, level, ends in zip(
-            drawing.arcs, levels, arc_ends(drawing, levels, places, settings), strict=True
+            drawing.arcs, levels, arc_ends(drawing, levels, places), strict=True
         )
     ]
     height = max((line.rise for line in lines), default=0.0) + LABEL_SIZE + LABEL_GAP
@@ -167,7 +156,7 @@ def arc_levels(arcs: Sequence[Arc]) -> list[int]:
 
 
 def arc_ends(
-    drawing: Drawing, levels: Sequence[int], places: Sequence[float], settings: Mapping[str, Any]
+    drawing: Drawing, levels: Sequence[int], places: Sequence[float]
 ) -> list[tuple[float, float]]:
     """Place the head and the dependent of each arc.
 
@@ -187,7 +176,7 @@ def arc_ends(
         # The width that is not nearer to the next column.
         neighbours = [*places[max(column - 1, 0) : column], *places[column + 1 : column + 2]]
         room = min((abs(place - places[column]) for place in neighbours), default=100.0) * 0.8
-        spacing = min(settings["arrow_spacing"], room / max(len(meeting), 1))
+        spacing = min(ARROW_SPACING, room / max(len(meeting), 1))
         left = places[column] - (len(meeting) - 1) / 2 * spacing
         for number, (*_, i) in enumerate(sorted(meeting)):
             place_of[i, column] = left + number * spacing

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from spacy_rootmind.rendering.drawing import MAX_WORD, Arc, Column, Drawing
 from spacy_rootmind.rendering.layout import (
+    ARROW_WIDTH,
     LABEL_SIZE,
     MARGIN,
     NUMBER_SIZE,
@@ -23,7 +24,8 @@ CAPTION_SIZE = 13.0
 # How much wider captions are in DejaVu Sans, which many machines have instead of Arial.
 WIDER_FONT = 1.1
 LINE_HEIGHT = 18.0
-TAG_HEIGHT = 17.0
+# Of the base of a word, below the arcs, and of each tag or lemma below it.
+WORD_HEIGHT, TAG_HEIGHT = 22.0, 17.0
 # Widest caption of a narrower tree.
 MIN_WIDTH = 500.0
 # Browsers shrink a wide picture to the page, but no further than this part of its size,
@@ -57,7 +59,7 @@ WORD = """
 ARROW = """
 <g class="displacy-arrow{kind}">
     <path class="displacy-arc" d="{path}" fill="none" stroke="currentColor" \
-stroke-width="{stroke}px"{dashes}/>
+stroke-width="1.5px"{dashes}/>
     <path class="displacy-arrowhead" d="{head}" fill="currentColor"/>
     {grounds}
     <g class="displacy-label" fill="currentColor" text-anchor="middle">{label}</g>
@@ -106,7 +108,7 @@ def draw_picture(
     trees = []
     for number, drawing in enumerate(drawings):
         places = shared if drawing in complete else place_columns([drawing], settings)
-        layout = lay_out(drawing, *places, settings, is_first=number == 0)
+        layout = lay_out(drawing, *places, is_first=number == 0)
         trees.append(draw_tree(drawing, layout, settings, is_rtl=is_rtl, is_first=number == 0))
     width = max(MIN_WIDTH, *(tree.width for tree in trees))
     parts = []
@@ -146,9 +148,7 @@ def draw_tree(
     # Long arcs first: where arcs cross, the label of the lower one is drawn on top.
     lines = sorted(layout.lines, key=lambda line: -line.rise)
     content = [draw_arrow(line, settings, fades=not is_first) for line in lines]
-    baselines = {
-        row: settings["word_spacing"] + number * TAG_HEIGHT for number, row in enumerate(rows)
-    }
+    baselines = {row: WORD_HEIGHT + number * TAG_HEIGHT for number, row in enumerate(rows)}
     for column, place in zip(drawing.columns, layout.places, strict=True):
         content.append(draw_word(column, place, baselines, is_rtl=is_rtl))
     bottom = baselines[rows[-1]] + MARGIN
@@ -176,19 +176,18 @@ def draw_arrow(line: Line, settings: Mapping[str, Any], *, fades: bool) -> str:
     Arcs that differ from the parse's have another colour, dashes and bold labels; in alternatives,
     the others fade.
     """
-    arc, width = line.arc, settings["arrow_width"]
+    arc = line.arc
     # The line ends within the arrow's head.
-    x, y = px(line.dep_x), px(-width / 2)
+    x, y = px(line.dep_x), px(-ARROW_WIDTH / 2)
     # displaCy leaves out the arc from ROOT: an arrow from above.
     path = f"M{x},{px(-line.rise)} L{x},{y}"
     texts = place_texts(arc, (line.head_x + line.dep_x) / 2, -line.rise - LABEL_DISTANCE)
     markup = ARROW.format(
         kind=" displacy-root" if arc.head == arc.dep else "",
-        path=path if arc.head == arc.dep else arc_path(line, settings),
-        stroke=px(settings["arrow_stroke"]),
+        path=path if arc.head == arc.dep else arc_path(line),
         dashes=' stroke-dasharray="6 3"' if arc.is_different else "",
-        head=f"M{x},2 L{px(line.dep_x - width / 2)},{px(-width)} "
-        f"{px(line.dep_x + width / 2)},{px(-width)}",
+        head=f"M{x},2 L{px(line.dep_x - ARROW_WIDTH / 2)},{px(-ARROW_WIDTH)} "
+        f"{px(line.dep_x + ARROW_WIDTH / 2)},{px(-ARROW_WIDTH)}",
         grounds="".join(draw_ground(text, settings["bg"]) for text in texts),
         label=" ".join(
             LABEL.format(x=px(text.x), y=px(text.y), size=px(text.size), text=escape(text.text))
@@ -223,15 +222,12 @@ def draw_ground(text: Text, bg: str) -> str:
     return GROUND.format(x=left, y=top, width=px(width), height=px(text.size), bg=bg)
 
 
-def arc_path(line: Line, settings: Mapping[str, Any]) -> str:
+def arc_path(line: Line) -> str:
     """Return the path of an arc from its left end to its right end."""
     left, right = sorted((line.head_x, line.dep_x))
     top = -line.rise
     # The line ends within the arrow's head.
-    ends = {left: 0.0, right: 0.0, line.dep_x: -settings["arrow_width"] / 2}
-    if settings["compact"]:
-        corners = f"L{px(left)},{px(top)} L{px(right)},{px(top)}"
-        return f"M{px(left)},{px(ends[left])} {corners} L{px(right)},{px(ends[right])}"
+    ends = {left: 0.0, right: 0.0, line.dep_x: -ARROW_WIDTH / 2}
     width = min((right - left) / 2, CORNER)
     height = min(line.rise * 0.8, CORNER)
     low, control = px(top + height), px(top + height * CURVE)

@@ -12,7 +12,7 @@ pa = pytest.importorskip("pyarrow", reason="needs pyarrow: the extra [arrow]")
 
 from spacy_rootmind.bulk import ArrowParser
 from spacy_rootmind.bulk.pieces import cut_record, find_break
-from spacy_rootmind.bulk.schema import DOCUMENTS, ERROR_KINDS, METADATA_KEY, SENTENCES
+from spacy_rootmind.bulk.schema import ERROR_KINDS, METADATA_KEY, SENTENCES
 from spacy_rootmind.formats.conllu import read_conllu
 from spacy_rootmind.formats.jsonl import json_record
 from spacy_rootmind.formats.lines import Line
@@ -94,16 +94,6 @@ def test_probabilities_arcs_and_parses_are_those_of_the_component(pipeline):
     assert {row[name] for row in plain for name in ("head_probs", "arcs", "parses")} == {None}
 
 
-def test_rows_of_documents_have_the_same_sentences(pipeline):
-    by_sentence = ArrowParser(pipeline)(table_of(TEXTS)).to_pylist()
-    found = ArrowParser(pipeline, rows="documents")(table_of(TEXTS))
-    assert found.schema.equals(DOCUMENTS, check_metadata=True)
-    rows = found.to_pylist()
-    assert [row["id"] for row in rows] == [f"d{i}" for i in range(len(TEXTS))]
-    nested = [{"id": r["id"], **s, "error": None} for r in rows for s in r["sentences"]]
-    assert nested == by_sentence
-
-
 def test_record_batches_and_sliced_tables_are_parsed(pipeline):
     parser = ArrowParser(pipeline)
     whole = parser(table_of(TEXTS))
@@ -146,14 +136,12 @@ def test_errors_of_single_documents_become_rows(other, pipeline, tmp_path):
     nlp.add_pipe("bulk_test_fails")
     nlp.to_disk(tmp_path / "fails")
     texts = ["The cat slept.", "The unbearable cat.", None, "The dog slept."]
-    for rows in ("sentences", "documents"):
-        parser = ArrowParser(tmp_path / "fails", code=code, rows=rows)
-        found = parser(table_of(texts)).to_pylist()
-        errors = [row["error"] for row in found]
-        assert errors[0] is errors[3] is None
-        assert "cannot stand it" in errors[1]
-        assert [error.split(":")[0] for error in errors[1:3]] == ["pipeline", "input"]
-        assert {error.split(":")[0] for error in errors[1:3]} <= set(ERROR_KINDS)
+    parser = ArrowParser(tmp_path / "fails", code=code)
+    errors = parser(table_of(texts))["error"].to_pylist()
+    assert errors[0] is errors[3] is None
+    assert "cannot stand it" in errors[1]
+    assert [error.split(":")[0] for error in errors[1:3]] == ["pipeline", "input"]
+    assert {error.split(":")[0] for error in errors[1:3]} <= set(ERROR_KINDS)
 
 
 def test_what_conllu_gives_is_in_the_rows(web_pipeline):
@@ -202,17 +190,13 @@ def test_pieces_are_the_document():
     assert "".join(piece.record.text for piece in pieces) == text
     assert max(len(piece.record.text) for piece in pieces) <= 50
     assert [piece.is_last for piece in pieces] == [False] * (len(pieces) - 1) + [True]
-    words = ["One", "two", "."] * 40
-    starts = [i % 3 == 0 for i in range(len(words))]
-    for own in (starts, None):
-        pieces = list(cut_record(InputRecord("a", 1, words=words, starts=own), 50))
-        assert [word for piece in pieces for word in piece.record.words] == words
-        assert len(pieces) > 5
-        assert all(piece.record.words[-1] == "." for piece in pieces)
+    given = InputRecord("a", 1, words=["One", "two", "."] * 40)
+    [piece] = cut_record(given, 50)
+    assert (piece.record, piece.is_whole) == (given, True)
 
 
 def test_long_runs_without_whitespace_are_tokenized_in_pieces(pipeline):
-    found = ArrowParser(pipeline, max_word_length=100)(table_of(["(" * 5000]))
+    found = ArrowParser(pipeline)(table_of(["(" * 5000]))
     tokens = [token for row in found.to_pylist() for token in row["tokens"]]
     assert "".join(tokens) == "(" * 5000
 
@@ -270,8 +254,6 @@ def test_wrong_arguments_are_refused(pipeline, trained, tmp_path):
         ArrowParser(trained)
     with pytest.raises(ValueError, match="expected alternatives with labelled=True"):
         ArrowParser(pipeline, labelled=True)
-    with pytest.raises(ValueError, match="sentences, documents, received 'words'"):
-        ArrowParser(pipeline, rows="words")
     with pytest.raises(ValueError, match="Cannot load"):
         ArrowParser(tmp_path / "nothing")(table_of(TEXTS))
 

@@ -21,15 +21,15 @@ import dask
 import fsspec
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
+from parsed_rows import docs_of
 
 from spacy_rootmind import TreeMatcher, configure
 from spacy_rootmind.annotation.records import read_record
-from spacy_rootmind.bulk import ArrowParser, ParserSettings, engine, read_docs
+from spacy_rootmind.bulk import ArrowParser, ParserSettings, engine
 from spacy_rootmind.bulk import part as part_module
 from spacy_rootmind.bulk.engine import find_killers
 from spacy_rootmind.bulk.folder import MANIFEST, OutputFolder
 from spacy_rootmind.bulk.sources import Part, list_sources
-from spacy_rootmind.cli import bulk as command
 from spacy_rootmind.cli.bulk import BulkOptions, bulk
 from spacy_rootmind.cli.errors import CommandError
 from spacy_rootmind.parsing.settings import SettingsError
@@ -74,7 +74,7 @@ def rows_of(folder):
 
 def assert_parsed_once(folder, nlp, texts):
     """Assert that the rows are what `nlp.pipe` finds: none lost, none twice, equal trees."""
-    docs = list(read_docs(folder, spacy.blank("xx").vocab))
+    docs = docs_of(folder)
     assert [doc.text for doc in docs] == texts
     for doc, expected in zip(docs, nlp.pipe(texts), strict=True):
         assert [t.head.i for t in doc] == [t.head.i for t in expected]
@@ -87,14 +87,15 @@ def test_parses_are_those_of_nlp_pipe(pipeline, trained, address, corpus, texts,
     output = tmp_path / "output"
     assert bulk(options(pipeline, address, [corpus], output, quiet=False)) == 0
     assert_parsed_once(output, trained, texts)
-    manifest = pq.read_table(output / "_manifest.parquet").to_pylist()
-    assert len(manifest) == len(list(output.glob("parts/part-*.parquet"))) > 4
-    assert [row["start"] for row in manifest[1:]] == [row["stop"] for row in manifest[:-1]]
-    assert manifest[-1]["stop"] == corpus.stat().st_size
+    parts = json.loads((output / MANIFEST).read_text())["parts"]
+    assert len(parts) == len(list(output.glob("parts/part-*.parquet"))) > 4
+    _, starts, stops, _ = zip(*parts, strict=True)
+    assert starts[1:] == stops[:-1]
+    assert stops[-1] == corpus.stat().st_size
     printed = capfd.readouterr().err
     n_words = sum(len(doc) for doc in trained.pipe(texts))
     assert f"{N_TEXTS} documents" in printed
-    assert f"{n_words} words in {len(manifest)} parts" in printed
+    assert f"{n_words} words in {len(parts)} parts" in printed
     assert "words per second" in printed
     assert "Dashboard: " in printed
 
@@ -220,7 +221,7 @@ def test_another_run_in_the_same_folder_is_refused(pipeline, address, corpus, tm
     with pytest.raises(SettingsError, match="is not empty, and was not written by"):
         bulk(options(pipeline, address, [corpus], tmp_path))
     # As an earlier version wrote it.
-    pq.write_table(pa.table({"part": [0]}), output / MANIFEST)
+    (output / MANIFEST).write_text("{}")
     with pytest.raises(SettingsError, match=f"{MANIFEST} is damaged, or of another version"):
         bulk(options(pipeline, address, [corpus], output))
 
@@ -245,51 +246,13 @@ def test_remote_file_systems(pipeline, trained, address, texts, tmp_path):
 def test_errors_are_rows_and_counted(pipeline, address, tmp_path, capfd):
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "The cat slept."}\n{broken\n{"no": "text"}\n{"text": ""}\n')
-    for rows in ("sentences", "documents"):
-        output = tmp_path / rows
-        assert bulk(options(pipeline, address, [path], output, rows=rows)) == 1
-        found = rows_of(output)
-        assert [row["error"] is None for row in found] == [True, False, False, True]
-        assert "Errors, in the column error: 2 input" in capfd.readouterr().err
-        [part] = output.glob("parts/part-*.parquet")
-        counts = part_module.read_counts(fsspec.filesystem("file"), str(part))
-        assert (counts.documents, counts.sentences, counts.words) == (4, 1, 4)
-
-
-@pytest.mark.parametrize(
-    ("name", "option", "is_used"),
-    [
-        ("a.jsonl", "paragraphs", False),
-        ("a.txt", "paragraphs", True),
-        ("a.conllu", "max_word_length", False),
-        ("a.jsonl", "max_word_length", True),
-        ("a.jsonl", "replace_tags", False),
-        ("a.conllu", "replace_tags", True),
-        ("a.jsonl", "keep_heads", False),
-        ("a.conllu", "keep_heads", True),
-        ("a.jsonl", "sentences", False),
-        ("a.txt", "sentences", True),
-        ("a.txt", "text_column", False),
-        ("a.jsonl", "tokens_column", False),
-        ("a.conllu", "id_column", False),
-    ],
-)
-def test_options_without_effect_on_the_files_are_refused(
-    pipeline, tmp_path, monkeypatch, name, option, is_used
-):
-    """Before any part is parsed."""
-    (tmp_path / name).write_text("It rained.\n", encoding="utf8")
-    monkeypatch.setattr(command, "OutputFolder", Mock(side_effect=OSError("started")))
-    options = BulkOptions(
-        ParserSettings(str(pipeline)),
-        [str(tmp_path / name)],
-        str(tmp_path / "out"),
-        paragraphs=option == "paragraphs",
-        given=frozenset([option]),
-    )
-    expected = "started" if is_used else f"Cannot use --{option.replace('_', '-')} with files of"
-    with pytest.raises(CommandError, match=expected):
-        bulk(options)
+    output = tmp_path / "output"
+    assert bulk(options(pipeline, address, [path], output)) == 1
+    assert [row["error"] is None for row in rows_of(output)] == [True, False, False, True]
+    assert "Errors, in the column error: 2 input" in capfd.readouterr().err
+    [part] = output.glob("parts/part-*.parquet")
+    counts = part_module.read_counts(fsspec.filesystem("file"), str(part))
+    assert (counts.documents, counts.sentences, counts.words) == (4, 1, 4)
 
 
 def folder_of(pipeline, corpus, output):
@@ -352,7 +315,7 @@ def test_an_empty_input_makes_an_empty_output(pipeline, address, tmp_path):
     assert rows_of(tmp_path / "output") == []
     (tmp_path / "b.txt").write_text("")
     assert bulk(options(pipeline, address, [tmp_path / "b.txt"], tmp_path / "none")) == 0
-    assert list(read_docs(tmp_path / "none", spacy.blank("xx").vocab)) == []
+    assert rows_of(tmp_path / "none") == []
     assert pq.read_schema(tmp_path / "none" / "parts" / "part-0000000.parquet").names[0] == "id"
 
 
@@ -397,7 +360,7 @@ def test_a_damaged_file_does_not_stop_the_others(
     run = options(pipeline, address, [path, corpus], output)
     assert bulk(run) == 1
     assert re.search(rf"Part \d+ \({path}, \d+ to its end\): \w+: ", capfd.readouterr().err)
-    found = [(doc.user_data["id"], doc.text) for doc in read_docs(output, spacy.blank("xx").vocab)]
+    found = [(doc.user_data["id"], doc.text) for doc in docs_of(output)]
     assert [text for name, text in found if name.startswith(f"{corpus.name}:")] == texts
     # The parts before the damage are parsed as well.
     assert (len(found) > len(texts) + 20) == (name == "a.txt.gz")
@@ -608,7 +571,7 @@ def test_text_in_conllu_is_that_of_the_file_wherever_it_is_cut(pipeline, tmp_pat
     text = "\n" + "\u732b\u7761\u3002" * 40 + "\r\n \r\nThe cat\r\nslept.\n\n\n"
     (tmp_path / "a.txt").write_bytes(text.encode())
     parser = ArrowParser(pipeline, max_chars=50)
-    [source] = list_sources([str(tmp_path / "a.txt")], paragraphs=True)
+    [source] = list_sources([str(tmp_path / "a.txt")], "paragraphs")
     size = source.size
     found = set()
     for cuts in ([0, size], [0, 100, size], [0, size - 18, size - 2, size]):

@@ -15,25 +15,6 @@ from spacy_rootmind.bulk import ArrowParser
 from spacy_rootmind.bulk.schema import ERROR_KINDS, SENTENCES
 
 PAGE = (ROOT / "docs" / "bulk.md").read_text(encoding="utf8")
-# As the page says: batches to structs of `rows="documents"`.
-DAFT = """
-import daft
-import pyarrow as pa
-from spacy_rootmind.bulk import ArrowParser
-
-parser = ArrowParser("en_rootmind_web_sm", rows="documents", confidence=True)
-
-
-@daft.func.batch(return_dtype=daft.DataType.from_arrow_type(pa.struct(parser.schema)))
-def parse(names, texts):
-    data = pa.table({"id": names.to_arrow(), "text": texts.to_arrow()})
-    return parser(data).to_struct_array().combine_chunks()
-
-
-corpus = daft.read_parquet("corpus.parquet")
-parses = corpus.select(parse(corpus["id"], corpus["text"]).alias("parse"))
-parses.select(daft.col("parse").unnest()).write_parquet("parses-daft")
-"""
 TEXTS = ["The cat saw a dog. The dog slept.", "Anna said that she had read it.", ""]
 
 
@@ -69,11 +50,7 @@ def code_of(word, pipeline):
 
 def run(word, pipeline, folder):
     """Run an example in a process of its own, as engines need it; returns what it prints."""
-    return run_code(code_of(word, pipeline), folder)
-
-
-def run_code(code, folder):
-    (folder / "example.py").write_text(code, encoding="utf8")
+    (folder / "example.py").write_text(code_of(word, pipeline), encoding="utf8")
     result = subprocess.run(
         [sys.executable, "example.py"], cwd=folder, capture_output=True, text=True, check=False
     )
@@ -106,14 +83,10 @@ def test_table_of_columns_is_the_schema():
     assert all(f"`{kind}`" in section for kind in ERROR_KINDS)
 
 
-def test_docs_are_read_again(parses, web_pipeline, capsys):
-    exec(compile(code_of("read_docs", web_pipeline), "bulk.md", "exec"), {})
+def test_sentences_become_docs(parses, web_pipeline, capsys):
+    exec(compile(code_of("import Doc", web_pipeline), "bulk.md", "exec"), {})
     printed = capsys.readouterr().out.splitlines()
-    assert [line.split()[:2] for line in printed] == [
-        ["d0", "saw"],
-        ["d0", "slept"],
-        ["d1", "said"],
-    ]
+    assert printed == ["d0 saw", "d0 slept", "d1 said"]
 
 
 @pytest.mark.workflow
@@ -148,16 +121,6 @@ def test_polars_finds_doubtful_sentences(parses, web_pipeline, capfd):
         if row["sentence"] is not None
     ]
     assert max(expected[1:]) > expected[0]
-
-
-@pytest.mark.workflow
-def test_daft_runs_the_parser(folder, web_pipeline):
-    pytest.importorskip("daft", reason="needs daft")
-    run_code(DAFT.replace("en_rootmind_web_sm", str(web_pipeline)), folder)
-    documents = pq.read_table(folder / "parses-daft").to_pylist()
-    assert [row["error"] for row in documents] == [None] * len(TEXTS)
-    rows = [{"id": d["id"], "error": None, **s} for d in documents for s in d["sentences"]]
-    assert_parsed(rows, web_pipeline)
 
 
 @pytest.mark.workflow

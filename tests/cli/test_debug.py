@@ -1,10 +1,10 @@
-"""`python -m spacy debug root-mst` checks the corpora of a config."""
+"""`python -m spacy debug root-mst` finds what a parser cannot learn from corpora."""
 
-import json
-import re
+from collections import Counter
 from pathlib import Path
 
 import commandline
+import numpy as np
 import pytest
 import spacy
 from conftest import CONFIGS
@@ -12,12 +12,12 @@ from parsers import SMALL_MODEL
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 
-from spacy_rootmind.cli.check import Findings, add_lost_heads, check, debug, lost_heads
+from spacy_rootmind.annotation.gold import on_cycles
+from spacy_rootmind.cli.check import Findings, check_corpora, check_examples, lost_heads
 from spacy_rootmind.cli.errors import CommandError
+from spacy_rootmind.trees.checks import is_tree
 
 CONFIG = CONFIGS / "cpu.cfg"
-# Two words of CoNLL-U, with a place for the root's label.
-SENTENCE = "1\ta\t_\t_\t_\t_\t0\t{}\t_\t_\n2\tb\t_\t_\t_\t_\t1\tx\t_\t_\n\n"
 
 
 def save(path, docs):
@@ -25,10 +25,20 @@ def save(path, docs):
     return str(path)
 
 
-def rooted(*labels):
-    """Docs of two words, given the labels of their roots."""
-    vocab = spacy.blank("xx").vocab
-    return [Doc(vocab, words=["a", "b"], heads=[0, 0], deps=[label, "x"]) for label in labels]
+def make_doc(tree):
+    """A Doc from words HEAD:LABEL, in which heads are counted from 1 and 0 is the root."""
+    arcs = [arc.partition(":") for arc in tree.split()]
+    heads = [i if head == "0" else int(head) - 1 for i, (head, _, _) in enumerate(arcs)]
+    words, labels = [f"w{i}" for i in range(len(arcs))], [label for _, _, label in arcs]
+    return Doc(spacy.blank("xx").vocab, words=words, heads=heads, deps=labels)
+
+
+def check_docs(docs, max_length=1000):
+    return check_examples("train", [Example(doc.copy(), doc) for doc in docs], max_length)
+
+
+def count(findings):
+    return {kind: len(places) for kind, places in findings.problems.items()}
 
 
 @pytest.fixture
@@ -42,103 +52,99 @@ def paths(tmp_path, quickstart_docs):
     }
 
 
-@pytest.fixture
-def report(capsys):
-    """The findings in the training and the development corpus, and the exit code."""
-
-    def run(overrides, limit=0):
-        code = debug(CONFIG, overrides, limit=limit, as_json=True)
-        train, dev = json.loads(capsys.readouterr().out)["treebanks"]
-        assert (train["name"], dev["name"]) == ("train", "dev")
-        return train, dev, code
-
-    return run
+# --- corpora -----------------------------------------------------------------------------------
 
 
-def kinds(treebank):
-    return {problem["kind"]: problem["places"] for problem in treebank["problems"]}
+def test_sound_corpora_have_no_problems(quickstart_docs):
+    docs = quickstart_docs[:100]
+    findings = check_docs(docs)
+    assert findings.problems == {}
+    assert findings.n_docs == findings.n_sentences == 100
+    assert findings.n_words == findings.n_heads == sum(map(len, docs))
+    assert findings.labels == Counter(token.dep_ for doc in docs for token in doc)
+    joined = check_docs([Doc.from_docs(docs)])
+    assert (joined.n_docs, joined.n_sentences, joined.labels) == (1, 100, findings.labels)
 
 
-def run_spacy(config, overrides):
-    arguments = [word for name, value in overrides.items() for word in (f"--{name}", value)]
-    return commandline.run_spacy("debug", "root-mst", config, *arguments, cwd=Path.cwd())
+@pytest.mark.parametrize(
+    ("trees", "expected"),
+    [
+        (["0:ROOT"], {}),
+        (["2:a 0:ROOT", "0:ROOT 1:a"], {}),
+        # Two trees that cross: spaCy starts a sentence at each root.
+        (["0:ROOT 1:x 0:ROOT 1:y 3:z"], {"head_outside": ["train, example 1, token 4"]}),
+        (["2:a 3:b 1:a"], {"cycle": ["train, example 1, token 1"]}),
+        (["0:ROOT 1:ROOT 1:x"], {"root_label_inside": ["train, example 1, token 2"]}),
+        (
+            ["0:ROOT", "0:ROOT", "0:top 1:a"],
+            {"root_with_other_label": ["train, example 3, token 1: top"]},
+        ),
+        (["0:ROOT 1:a 1:a 1:a"], {"long_sentence": ["train, example 1, token 1: 4 words"]}),
+    ],
+    ids=lambda each: "-".join(each) if isinstance(each, dict) else "",
+)
+def test_problems_of_trees(trees, expected):
+    assert check_docs(map(make_doc, trees), max_length=3).problems == expected
 
 
-def test_spacy_has_the_command(paths, tmp_path):
-    result = run_spacy(CONFIG, paths)
-    assert result.returncode == 0, result.stderr
-    assert re.search(r"Docs +10 *\n", result.stdout)
-    text = re.sub(r"(?m)^pipeline = .*$", "pipeline = []", CONFIG.read_text(encoding="utf8"))
-    (tmp_path / "other.cfg").write_text(text, encoding="utf8")
-    result = run_spacy(tmp_path / "other.cfg", paths)
-    assert result.returncode == 1
-    assert "no component root_mst" in result.stderr
-    assert "Traceback" not in result.stderr
+@pytest.mark.parametrize(
+    ("docs", "counts", "places"),
+    [
+        (
+            [("a b c", [0, 0, 0], "ROOT x x"), ("a b", [None, 0], " x"), ("a b", [0, 0], "x x")],
+            (3, 3, 7),
+            {"root_with_other_label": "example 3, token 1: x"},
+        ),
+        (
+            # Whitespace is no word.
+            [("a ␣ b", [0, 0, 1], "ROOT dep x"), ("␣ ␣", [0, 0], "ROOT dep"), ("", [], "")],
+            (1, 1, 2),
+            {},
+        ),
+    ],
+)
+def test_problems_of_docs(docs, counts, places):
+    made = [
+        Doc(
+            spacy.blank("xx").vocab,
+            words=words.replace("␣", "\n").split(" ") if words else [],
+            heads=heads,
+            deps=deps.split(" ") if words else [],
+        )
+        for words, heads, deps in docs
+    ]
+    found = check_docs(made)
+    assert (found.n_docs, found.n_sentences, found.n_words) == counts
+    for kind, place in places.items():
+        assert found.problems[kind][0].endswith(place)
 
 
-def test_all_examples_or_some_are_read(paths, report):
-    train, dev, code = report(paths)
-    assert (train["n_docs"], train["n_sentences"], dev["n_docs"], dev["n_sentences"]) == (
-        *(10, 50, 4, 20),
-    )
-    assert code == 0
-    train, dev, _ = report(paths, limit=3)
-    assert (train["n_docs"], dev["n_docs"]) == (3, 3)
+def test_cycles_are_found_if_and_only_if_there_are_any():
+    rng = np.random.default_rng(0)
+    found = 0
+    for _ in range(500):
+        n = int(rng.integers(1, 8))
+        heads = np.concatenate(([-1], rng.integers(0, n + 1, size=n)))
+        cycles = on_cycles(heads)
+        assert bool(cycles) is not bool(is_tree(heads, single_root=False))
+        assert sorted(heads[cycles]) == cycles
+        found += bool(cycles)
+    assert 50 < found < 450
+    long = np.arange(-1, 200_000)
+    assert on_cycles(long) == []
+    long[1] = 200_000
+    assert on_cycles(long) == list(range(1, 200_001))
 
 
-def test_errors_in_the_data_have_an_exit_code_and_labels_are_compared(paths, tmp_path, report):
-    vocab = spacy.blank("xx").vocab
-    doc = Doc(vocab, words=["a", "b", "c"], heads=[1, 0, 2], deps=["det", "unheard", "ROOT"])
-    _, dev, code = report({**paths, "paths.dev": save(tmp_path / "cycle.spacy", [doc])})
-    assert code == 1
-    assert "cycle" in kinds(dev)
-    assert kinds(dev)["new_label"] == ["unheard: 1"]
-
-
-def test_check_debug_and_training_choose_the_same_root_label(tmp_path, report, capsys):
-    roots = ["pred", "root", "pred", "pred", "root"]
-    docs = rooted(*roots)
-    stored = save(tmp_path / "train.spacy", docs)
-    conllu = tmp_path / "train.conllu"
-    conllu.write_text("".join(SENTENCE.format(root) for root in roots), encoding="utf8")
+def test_the_root_label_is_that_of_training():
+    docs = [make_doc(f"0:{label} 1:x") for label in ("pred", "root", "pred", "pred", "root")]
     nlp = spacy.blank("xx")
     parser = nlp.add_pipe("root_mst", config={"model": SMALL_MODEL})
     parser.initialize(lambda: [Example(doc.copy(), doc) for doc in docs], nlp=nlp)
-    assert parser.root_label == "root"
-    assert check([conllu, Path(stored)], max_sentence_length=None, as_json=True) == 0
-    found = json.loads(capsys.readouterr().out)["treebanks"]
-    # The development corpus is read with the training corpus's.
-    dev = save(tmp_path / "dev.spacy", rooted(*["pred"] * 3))
-    for treebank in (*found, *report({"paths.train": stored, "paths.dev": dev})[:2]):
-        assert treebank["root_label"] == "root"
-        problem = treebank["problems"][0]
-        assert (problem["kind"], problem["count"]) == ("root_with_other_label", 3)
-        assert all(place.endswith(": pred") for place in problem["places"])
-        assert treebank["n_without_head"] == 3
-
-
-@pytest.mark.parametrize(("sentences", "warned"), [("auto", True), ("given", False)])
-def test_settings_of_the_parser_decide_what_is_reported(
-    sentences, warned, tmp_path, quickstart_docs, report
-):
-    """Boundaries cannot be learnt from Docs of one sentence, and long sentences are split."""
-    path = save(tmp_path / "train.spacy", quickstart_docs[:50])
-    settings = {"sentences": sentences, "max_sentence_length": 10}
-    overrides = {f"components.root_mst.{name}": value for name, value in settings.items()}
-    train, dev, _ = report({"paths.train": path, "paths.dev": path, **overrides})
-    assert ("single_sentences" in kinds(train)) is warned
-    assert "single_sentences" not in kinds(dev)
-    assert kinds(train)["long_sentence"][0].startswith("train, example ")
-
-
-def test_corpora_that_cannot_be_read(paths, tmp_path):
-    (tmp_path / "broken.spacy").write_bytes(b"x")
-    paths["paths.dev"] = str(tmp_path / "broken.spacy")
-    for reason in ("Error loading DocBin data", "path can't be None"):
-        with pytest.raises(CommandError, match=r"corpora corpora\.train and corpora") as caught:
-            debug(CONFIG, paths, limit=0, as_json=True)
-        assert reason in caught.value.text
-        paths.pop("paths.dev", None)
+    findings = check_docs(docs)
+    assert findings.root_label == parser.root_label == "root"
+    assert count(findings) == {"root_with_other_label": 3}
+    assert findings.n_words - findings.n_heads == 3
 
 
 @pytest.mark.parametrize(
@@ -164,6 +170,70 @@ def test_many_lost_heads_are_warned_of(n_others, is_many, quickstart_docs):
     gold = Doc(vocab, words=list("abcd"), spaces=[0] * 4, heads=[0] * 4, deps=["ROOT", *"xyz"])
     examples = [Example(Doc(vocab, words=["abcd"]), gold)]
     examples += [Example(doc.copy(), doc) for doc in quickstart_docs[:n_others]]
-    findings = Findings("train", "ROOT", n_words=sum(len(eg.reference) for eg in examples))
-    add_lost_heads(findings, examples)
+    findings = Findings("train", "ROOT", n_heads=sum(len(eg.reference) for eg in examples))
+    findings.add_lost_heads(examples)
     assert findings.problems == ({"lost_heads": ["train, example 1: 3"]} if is_many else {})
+
+
+# --- the command -------------------------------------------------------------------------------
+
+
+def test_spacy_has_the_command(paths, tmp_path):
+    def run_spacy(config):
+        arguments = [word for name, value in paths.items() for word in (f"--{name}", value)]
+        return commandline.run_spacy("debug", "root-mst", config, *arguments, cwd=Path.cwd())
+
+    result = run_spacy(CONFIG)
+    assert result.returncode == 0, result.stderr
+    assert "10 Docs, 50 sentences" in result.stdout
+    assert "4 Docs, 20 sentences" in result.stdout
+    text = CONFIG.read_text(encoding="utf8").replace('pipeline = ["root_mst"]', "pipeline = []")
+    (tmp_path / "other.cfg").write_text(text, encoding="utf8")
+    result = run_spacy(tmp_path / "other.cfg")
+    assert result.returncode == 1
+    assert "no component root_mst" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_errors_have_an_exit_code_and_labels_are_compared(paths, tmp_path, capsys):
+    assert check_corpora(CONFIG, paths) == 0
+    doc = make_doc("2:det 1:unheard 0:ROOT")
+    paths["paths.dev"] = save(tmp_path / "cycle.spacy", [doc])
+    assert check_corpora(CONFIG, paths) == 1
+    _, dev = capsys.readouterr().out.split("\ndev\n")[-2:]
+    assert "Error: Sentences with heads in a cycle: 1\n  dev, example 1, token 1\n" in dev
+    assert "Warning: Labels that do not occur in the training data: 1\n  unheard: 1\n" in dev
+
+
+def test_dev_is_read_with_the_root_label_of_training(tmp_path, capsys):
+    train, dev = (
+        save(tmp_path / f"{name}.spacy", [make_doc(f"0:{label} 1:x")] * 3)
+        for name, label in (("train", "ROOT"), ("dev", "pred"))
+    )
+    assert check_corpora(CONFIG, {"paths.train": train, "paths.dev": dev}) == 0
+    assert "dev, example 1, token 1: pred" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("sentences", "warned"), [("auto", True), ("given", False)])
+def test_settings_of_the_parser_decide_what_is_reported(
+    sentences, warned, tmp_path, quickstart_docs, capsys
+):
+    """Boundaries cannot be learnt from Docs of one sentence, and long sentences are split."""
+    path = save(tmp_path / "train.spacy", quickstart_docs[:50])
+    settings = {"sentences": sentences, "max_sentence_length": 10}
+    overrides = {f"components.root_mst.{name}": value for name, value in settings.items()}
+    check_corpora(CONFIG, {"paths.train": path, "paths.dev": path, **overrides})
+    train, dev = capsys.readouterr().out.split("\ndev\n")
+    assert ("Docs of one sentence each" in train) is warned
+    assert "Docs of one sentence each" not in dev
+    assert "Sentences longer than the maximum" in train
+
+
+def test_corpora_that_cannot_be_read(paths, tmp_path):
+    (tmp_path / "broken.spacy").write_bytes(b"x")
+    paths["paths.dev"] = str(tmp_path / "broken.spacy")
+    for reason in ("Error loading DocBin data", "path can't be None"):
+        with pytest.raises(CommandError, match=r"corpora corpora\.train and corpora") as caught:
+            check_corpora(CONFIG, paths)
+        assert reason in caught.value.text
+        paths.pop("paths.dev", None)

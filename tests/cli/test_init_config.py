@@ -5,7 +5,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 import spacy
-from commandline import read_docs, spacy_command, write_docs
+from commandline import read_docs, write_docs
 from conftest import CONFIGS, QUICKSTART
 from parsers import read_conllu, starts_of
 from spacy.cli.init_config import fill_config
@@ -194,8 +194,7 @@ def test_errors_are_one_line(run, arguments, message, tmp_path):
     [
         (["-p", "tagger, root_mst,tok2vec"], "python -m spacy train {path} --output"),
         (["--curated", "bert-base-german-cased"], "fill-curated-transformer {path} {path} -m bert"),
-        (["--vectors", "{vectors}"], "!no folder or package"),
-        (["--vectors", "nope"], "no folder or package nope"),
+        (["--vectors", "{vectors}"], "--paths.train train.spacy --paths.dev dev.spacy"),
     ],
 )
 def test_command_says_what_to_do_next(run, chosen, said, vectors, tmp_path):
@@ -206,9 +205,7 @@ def test_command_says_what_to_do_next(run, chosen, said, vectors, tmp_path):
         )
         assert result.returncode == 0
         printed = result.stderr.decode()
-        assert (said.lstrip("!").format(path=path) in printed) is not said.startswith("!")
-        lacks = "--curated" in chosen and find_spec("spacy_curated_transformers") is None
-        assert ("install spacy-curated-transformers" in printed) == lacks
+        assert said.format(path=path) in printed
         config = path.read_text("utf8")
         path.write_text("mine", encoding="utf8")
         refused = run("init-config", path, *chosen)
@@ -218,15 +215,9 @@ def test_command_says_what_to_do_next(run, chosen, said, vectors, tmp_path):
     assert Config().from_str(config, interpolate=False)["nlp"]["pipeline"][-1] == "root_mst"
 
 
-def test_spacy_has_the_command(run, tmp_path):
-    ours = run("init-config", "-", "--pipeline", "tagger,root_mst").stdout.decode()
-    printed = spacy_command(
-        *("init", "root-mst-config", "-", "--pipeline", "tagger,root_mst"), cwd=tmp_path
-    )
-    assert Config().from_str(ours, interpolate=False)["nlp"]["pipeline"][-1] == "root_mst"
-    assert printed == ours
-    refused = spacy_command("init", "root-mst-config", "-", "-p", "x", cwd=tmp_path, succeeds=False)
-    assert refused == "Unknown component 'x' in --pipeline, for --lang en\n"
+def test_config_is_printed(run):
+    printed = run("init-config", "-", "--pipeline", "tagger,root_mst").stdout.decode()
+    assert Config().from_str(printed, interpolate=False)["nlp"]["pipeline"][-1] == "root_mst"
 
 
 @pytest.mark.parametrize(

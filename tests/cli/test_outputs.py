@@ -7,7 +7,6 @@ import spacy
 from spacy.tokens import Doc, DocBin
 from spacy.training import Corpus
 
-from spacy_rootmind.cli import outputs
 from spacy_rootmind.cli.errors import CommandError
 from spacy_rootmind.cli.outputs import DocsOutput, FileOutput, check_free
 from spacy_rootmind.formats.records import InputRecord
@@ -44,7 +43,7 @@ def make_output(folder, name, **options):
     return DocsOutput(folder / name, **options)
 
 
-every_kind = pytest.mark.parametrize("name", ["out.txt", "out", "out.spacy"])
+every_kind = pytest.mark.parametrize("name", ["out.txt", "out.spacy"])
 
 
 def test_file_has_its_name_once_it_is_complete(tmp_path):
@@ -69,71 +68,18 @@ def test_output_that_appears_while_a_run_writes_is_not_overwritten(name, tmp_pat
     assert output.path.read_text() == "mine"
 
 
-@pytest.mark.parametrize("error", [OSError("killed"), KeyboardInterrupt("killed")])
-@pytest.mark.parametrize("fails_at", [1, 2])
-def test_docs_are_replaced_as_a_whole(fails_at, error, tmp_path, monkeypatch, nlp):
-    def make(n_docs):
-        output = DocsOutput(tmp_path / "out", force=True)
-        output.start()
-        put_docs(output, nlp, 0, n_docs)
-        return output
-
-    make(2).finish()
-    output = make(3)
-    n_calls = 0
-    real = os.replace
-
-    def fail_once(old, new):
-        nonlocal n_calls
-        n_calls += new.parent == tmp_path
-        if n_calls == fails_at:
-            n_calls += 1
-            raise error
-        real(old, new)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", fail_once)
-        with pytest.raises(type(error), match="killed"):
-            output.finish()
-    output.close()
-    assert os.listdir(tmp_path) == ["out"]
-    assert len(DocBin().from_disk(output.path / "part-00001.spacy")) == 2
-    make(3).finish()
-    assert len(DocBin().from_disk(output.path / "part-00001.spacy")) == 3
-    assert os.listdir(tmp_path) == ["out"]
-
-
 # --- files of Docs -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["out", "out.spacy"])
-@pytest.mark.parametrize(
-    ("limit", "n_docs", "lengths"),
-    [
-        ({"PART_DOCS": 2}, 0, [0]),
-        ({"PART_DOCS": 2}, 1, [1]),
-        ({"PART_DOCS": 2}, 2, [2]),
-        ({"PART_DOCS": 2}, 5, [2, 2, 1]),
-        ({"PART_TOKENS": 7}, 7, [3, 3, 1]),
-    ],
-)
-def test_docs_are_written_in_order(tmp_path, name, limit, n_docs, lengths, nlp, monkeypatch):
-    for key, value in limit.items():
-        monkeypatch.setattr(outputs, key, value)
-    output = DocsOutput(tmp_path / name)
+@pytest.mark.parametrize("n_docs", [0, 1, 5])
+def test_docs_are_written_in_order(n_docs, tmp_path, nlp):
+    output = DocsOutput(tmp_path / "out.spacy")
     output.start()
     put_docs(output, nlp, 0, n_docs)
     complete(output)
-    assert os.listdir(tmp_path) == [name]
-    paths = [output.path] if name == "out.spacy" else sorted(output.path.iterdir())
-    parts = [list(DocBin().from_disk(path).get_docs(nlp.vocab)) for path in paths]
+    assert os.listdir(tmp_path) == ["out.spacy"]
     expected = [(f"Text {i}.", i) for i in range(n_docs)]
-    assert numbers_in(doc for part in parts for doc in part) == expected
-    if name == "out":
-        assert [path.name for path in paths] == [
-            f"part-{i:05d}.spacy" for i in range(1, len(lengths) + 1)
-        ]
-        assert list(map(len, parts)) == lengths
+    assert numbers_in(DocBin().from_disk(output.path).get_docs(nlp.vocab)) == expected
     examples = list(Corpus(output.path)(nlp))
     assert [example.reference.text for example in examples] == [text for text, _ in expected]
 
@@ -143,15 +89,11 @@ def test_docs_are_written_in_order(tmp_path, name, limit, n_docs, lengths, nlp, 
 
 @every_kind
 def test_unfinished_output_is_kept_without_force(name, tmp_path):
-    options = {"makes_folder": name == "out"}
     path = tmp_path / name
     # As a run leaves it that was killed, or that still runs.
-    if name == "out.txt":
-        (tmp_path / "out.txt.partial").touch()
-    else:
-        (tmp_path / f"{name}.partial").mkdir()
+    (tmp_path / f"{name}.partial").touch()
     with pytest.raises(CommandError, match="did not finish"):
-        check_free(path, force=False, **options)
+        check_free(path, force=False)
     # Another run, which has looked before the first one started.
     other = make_output(tmp_path, name)
     with pytest.raises(CommandError, match="Another run has just started"):
@@ -159,7 +101,7 @@ def test_unfinished_output_is_kept_without_force(name, tmp_path):
     other.close()
     assert os.listdir(tmp_path) == [f"{name}.partial"]
     # It is only removed when the run writes: other options may be wrong.
-    check_free(path, force=True, **options)
+    check_free(path, force=True)
     assert os.listdir(tmp_path) == [f"{name}.partial"]
     again = make_output(tmp_path, name, force=True)
     again.start()
@@ -167,36 +109,10 @@ def test_unfinished_output_is_kept_without_force(name, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_only_folders_of_docs_are_overwritten(tmp_path, nlp):
-    options = {"force": True}
-    folder = tmp_path / "out"
-    folder.mkdir()
-    (folder / "part-00001.spacy").write_text("old")
-    check_free(folder, makes_folder=True, **options)
-    with pytest.raises(CommandError, match="is a folder"):
-        check_free(folder, makes_folder=False, **options)
-    output = DocsOutput(folder, force=True)
-    output.start()
-    put_docs(output, nlp, 0, 1)
-    complete(output)
-    [part] = folder.iterdir()
-    assert len(DocBin().from_disk(part)) == 1
-    (folder / "thesis.txt").write_text("mine")
-    with pytest.raises(CommandError, match="is a folder"):
-        check_free(folder, makes_folder=True, **options)
-
-
-@pytest.mark.parametrize("before", ["out.txt", "out"])
-@pytest.mark.parametrize("after", ["out.txt", "out"])
-def test_output_of_another_kind_is_replaced(before, after, tmp_path):
-    for kind in (before, after):
-        output = make_output(tmp_path, kind, force=True)
-        output.path = tmp_path / "same"
-        output.start()
-        output.finish()
-        output.close()
-    assert os.listdir(tmp_path) == ["same"]
-    assert output.path.is_file() == (after == "out.txt")
+def test_folders_are_not_overwritten(tmp_path):
+    for force in (False, True):
+        with pytest.raises(CommandError, match="is a folder"):
+            check_free(tmp_path, force=force)
 
 
 def test_doc_that_cannot_be_packed_leaves_the_others_in_order(tmp_path, nlp):
@@ -230,16 +146,16 @@ def test_vectors_of_a_transformer_are_not_written(tmp_path, nlp):
 
 def test_existing_output_is_only_overwritten_with_force(tmp_path):
     path = tmp_path / "out.txt"
-    check_free(path, makes_folder=False, force=False)
+    check_free(path, force=False)
     path.write_text("x")
     with pytest.raises(CommandError, match="already exists"):
-        check_free(path, makes_folder=False, force=False)
-    check_free(path, makes_folder=False, force=True)
+        check_free(path, force=False)
+    check_free(path, force=True)
     assert path.read_text() == "x"
 
 
 def test_unfinished_output_is_removed_with_its_run(tmp_path):
-    for output in (make_output(tmp_path, name) for name in ("out.txt", "out")):
+    for output in (make_output(tmp_path, name) for name in ("out.txt", "out.spacy")):
         output.start()
         output.close()
         assert os.listdir(tmp_path) == []

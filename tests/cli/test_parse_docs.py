@@ -11,7 +11,6 @@ from commandline import parse_options
 from spacy.tokens import Doc, DocBin
 
 from spacy_rootmind.annotation.records import read_record
-from spacy_rootmind.cli import check
 from spacy_rootmind.cli.options import read_settings
 from spacy_rootmind.cli.parse import parse
 from spacy_rootmind.formats.docbin import read_docs
@@ -47,8 +46,7 @@ def save(docs, path, **settings):
 
 
 def load(path, nlp):
-    files = sorted(path.glob("*.spacy")) if path.is_dir() else [path]
-    return [doc for file in files for doc in DocBin().from_disk(file).get_docs(nlp.vocab)]
+    return list(DocBin().from_disk(path).get_docs(nlp.vocab))
 
 
 def run(pipeline, inputs, output, **options):
@@ -78,21 +76,6 @@ def test_docs_are_read_with_their_annotation(docs, tmp_path):
     assert "wörds" not in alone.vocab.strings
 
 
-def test_a_folder_stands_for_its_files(docs, tmp_path):
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    for name, doc in zip(("b", "c", "a"), docs, strict=True):
-        save([doc], folder / f"{name}.spacy")
-    (folder / "notes.txt").write_text("Not read.\n")
-    records = list(read_records(Inputs([str(folder)]), None))
-    assert ["".join(record.words) for record in records] == [
-        "".join(t.text for t in docs[i]) for i in (2, 0, 1)
-    ]
-    (tmp_path / "none").mkdir()
-    with pytest.raises(InputError, match="received a folder"):
-        Inputs([str(tmp_path / "none")])
-
-
 @pytest.mark.parametrize("damage", [b"", b"text", "cut", "flip"])
 def test_damaged_docs_are_one_error(docs, damage):
     content = DocBin(docs=docs).to_bytes()
@@ -118,11 +101,6 @@ def test_garbage_collector_stays_on_after_damaged_docs(docs, nlp, tmp_path):
     with pytest.raises(srsly.msgpack.exceptions.FormatError):
         record.load_doc(nlp.vocab)
     assert gc.isenabled()
-    path = tmp_path / "gold.spacy"
-    path.write_bytes(zlib.compress(b"\xc1"))
-    [failure] = check.read_docs(path)
-    assert "damaged" in failure.reason
-    assert gc.isenabled()
 
 
 def test_docs_keep_their_tokens_and_sentences(pipeline, docs, tmp_path, nlp):
@@ -143,8 +121,8 @@ def distributions(doc):
 def test_teachers_write_one_after_another(pipeline, tmp_path, nlp):
     """The second one parses what the first one wrote, and each leaves its distribution."""
     (tmp_path / "in.txt").write_text("\n".join(TEXTS), encoding="utf8")
-    first, second = tmp_path / "first", tmp_path / "second"
-    options = {"to_format": "spacy", "distributions": 0.01}
+    first, second = tmp_path / "first.spacy", tmp_path / "second.spacy"
+    options = {"distributions": 0.01}
     assert run(pipeline, [tmp_path / "in.txt"], first, **options) == 0
     other = spacy.load(pipeline)
     labels = other.get_pipe("root_mst").model.get_ref("labels")
@@ -177,7 +155,7 @@ def test_distributions_need_docs(pipeline, tmp_path):
 def test_docs_without_words(pipeline, tmp_path, nlp):
     empty = [Doc(nlp.vocab), Doc(nlp.vocab, words=[" ", "\n"]), nlp.make_doc("One cat.")]
     path = save(empty, tmp_path / "in.spacy")
-    assert run(pipeline, [path], tmp_path / "out", to_format="spacy", distributions=0.1) == 0
-    found = load(tmp_path / "out", nlp)
+    assert run(pipeline, [path], tmp_path / "out.spacy", distributions=0.1) == 0
+    found = load(tmp_path / "out.spacy", nlp)
     assert [len(doc) for doc in found] == [0, 2, 3]
     assert distributions(found[2])[0]

@@ -44,23 +44,23 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("files")
 
 
-def parse_files(nlp, paths, *, paragraphs=False):
+def parse_files(nlp, paths, form=None):
     names = [str(path) for path in paths]
     output = Collected()
-    options = parse_options("", names, paragraphs=paragraphs, quiet=True)
+    options = parse_options("", names, from_format=form, quiet=True)
     assert ParseRun(options, nlp, Inputs(names), output).run() == 0
     return output.written.decode("utf8")
 
 
-@pytest.mark.parametrize("paragraphs", [False, True], ids=["lines", "paragraphs"])
+@pytest.mark.parametrize("form", ["text", "paragraphs"])
 @fuzz(20)
 @given(files=FILES)
 @example(files=["\n \r\nShe saw\r\nme. It's \n\r\n\n", "She saw", "\ufeffme.\r\n"])
-def test_text_of_files_is_restored(paragraphs, files, nlp, folder):
+def test_text_of_files_is_restored(form, files, nlp, folder):
     paths = [folder / f"{number}.txt" for number in range(len(files))]
     for path, text in zip(paths, files, strict=True):
         path.write_bytes(text.encode())
-    restored = restore(parse_files(nlp, paths, paragraphs=paragraphs))
+    restored = restore(parse_files(nlp, paths, form))
     # UD wants Unicode's normal form C, and a file without words has no sentences.
     assert [(name, normalize("NFC", "".join(texts))) for name, texts in restored] == [
         (path.name, normalize("NFC", text.removeprefix("\ufeff")))

@@ -8,11 +8,8 @@ import spacy
 from commandline import assert_one_root_each
 
 HERE = Path(__file__).parent
-# Small enough for several chunks and files of Docs.
-SMALL = {
-    "spacy_rootmind.cli.parse.CHUNK_RECORDS": 8,
-    "spacy_rootmind.cli.outputs.PART_DOCS": 16,
-}
+# Small enough for several chunks.
+SMALL = {"spacy_rootmind.cli.parse.CHUNK_RECORDS": 8}
 # The places where `parse` writes its outputs, and spaCy its pipelines; see `inject.py`.
 WRITERS = {"first": ".partial", "within": ("cli/outputs.py",)}
 SAVERS = {"first": "model-last", "within": ("spacy/language.py", "/shutil.py")}
@@ -20,8 +17,7 @@ FORMATS = {
     "conllu": ("out.conllu",),
     "jsonl": ("out.jsonl",),
     "tree": ("out.txt", "--to", "tree"),
-    "docs": ("out", "--to", "spacy"),
-    "file of docs": ("out.spacy",),
+    "docs": ("out.spacy",),
 }
 
 

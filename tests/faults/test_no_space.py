@@ -41,7 +41,7 @@ def test_run_that_cannot_write_all_of_a_file_is_repeated(form, torn, make_run, e
 @pytest.mark.workflow
 @pytest.mark.parametrize("torn", [False, True])
 def test_run_that_cannot_write_all_of_one_file_is_repeated(torn, make_run, expected):
-    assert check_limit(make_run("file of docs"), SMALLEST + 500, torn, expected("file of docs"))
+    assert check_limit(make_run("docs"), SMALLEST + 500, torn, expected("docs"))
 
 
 # --- folders that may not be changed -----------------------------------------------------------

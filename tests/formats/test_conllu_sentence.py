@@ -20,7 +20,7 @@ def row(name, form="x", misc="_"):
 
 
 def build(*lines, first=1):
-    builder = SentenceBuilder()
+    builder = SentenceBuilder(first)
     for number, line in enumerate(lines, start=first):
         builder.add(number, line)
     return builder.finish()

@@ -5,6 +5,7 @@ import random
 import pytest
 import spacy
 
+from spacy_rootmind.formats import records
 from spacy_rootmind.formats.records import PIECE, InputRecord, cut, find_long_runs
 
 
@@ -13,9 +14,15 @@ def nlp():
     return spacy.blank("xx")
 
 
-def tokenized(nlp, text, max_length=100):
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    """Make runs of more than 100 characters long."""
+    monkeypatch.setattr(records, "LONGEST_RUN", 100)
+
+
+def tokenized(nlp, text):
     """The record of a text, and its Doc."""
-    record = InputRecord("in", 1, text=text, max_word_length=max_length)
+    record = InputRecord("in", 1, text=text)
     return record, record.make_doc(nlp)
 
 
@@ -44,11 +51,6 @@ def test_the_rest_of_a_text_is_tokenized_as_ever(nlp):
     assert [len(token) for token in doc if "x" in token.text] == [PIECE, PIECE, 20]
 
 
-def test_small_limits_bound_the_pieces(nlp):
-    _, doc = tokenized(nlp, "abcdefgh ij", 3)
-    assert [token.text for token in doc] == ["abc", "def", "gh", "ij"]
-
-
 def test_texts_beyond_spacys_limit_are_refused_as_before():
     nlp = spacy.blank("xx")
     nlp.max_length = 150
@@ -57,7 +59,7 @@ def test_texts_beyond_spacys_limit_are_refused_as_before():
 
 
 def test_given_words_and_other_tokenizers_are_left_alone(nlp):
-    given = InputRecord("in", 1, text="x" * 200, words=["x" * 200], max_word_length=100)
+    given = InputRecord("in", 1, text="x" * 200, words=["x" * 200])
     assert len(given.make_doc(nlp)) == 1
     record, doc = tokenized(spacy.blank("zh"), "語" * 300)
     assert given.long_runs == record.long_runs == []
@@ -68,8 +70,8 @@ def test_tokenizer_never_gets_a_longer_run_than_allowed(nlp):
     rng = random.Random(0)
     words = ["".join(rng.choices("()[]{}$#*!?", k=rng.choice([3, 900, 5000]))) for _ in range(12)]
     text = " ".join(words)
-    given = cut(text, find_long_runs(nlp, text, 1000), PIECE)
+    given = cut(text, find_long_runs(nlp, text), PIECE)
     # One piece has the end of a run, a run that is short enough, and the start of the next.
     runs = [len(run) for text in given for run in text.split()]
     assert sum(runs) == sum(map(len, words))
-    assert max(runs) == 900
+    assert max(runs) == PIECE

@@ -59,8 +59,8 @@ def test_text_becomes_valid_conllu(nlp):
     assert not incidents(parse(nlp, records))
 
 
-@pytest.mark.parametrize("paragraphs", [False, True], ids=["lines", "paragraphs"])
-def test_text_of_files_becomes_valid_conllu(paragraphs, web_pipeline, tmp_path):
+@pytest.mark.parametrize("form", ["text", "paragraphs"])
+def test_text_of_files_becomes_valid_conllu(form, web_pipeline, tmp_path):
     """The files are in two folders, without a last line end, and get probabilities."""
     contents = {"in a": "\n She saw\r\nhim.\r\n\r\nIt rained.", "in b": "\ufeffNo.\n\n\nYes. "}
     for folder, content in contents.items():
@@ -69,7 +69,7 @@ def test_text_of_files_becomes_valid_conllu(paragraphs, web_pipeline, tmp_path):
     names = [str(tmp_path / folder / "x.txt") for folder in contents]
     output = tmp_path / "out.conllu"
     options = parse_options(
-        web_pipeline, names, str(output), paragraphs=paragraphs, confidence=True, arcs=0.01
+        web_pipeline, names, str(output), from_format=form, confidence=True, arcs=0.01
     )
     assert run_parse(options) == 0
     text = output.read_text(encoding="utf8")

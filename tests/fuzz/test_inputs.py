@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from parsers import gold_examples, join, make_nlp, read_conllu
 from spacy.tokens import Doc, DocBin
 
-from spacy_rootmind.cli.check import check_treebank, compare, read_treebank, report
 from spacy_rootmind.formats.conllu_sentence import FORM
 from spacy_rootmind.formats.lines import InputError, Inputs
 from spacy_rootmind.formats.records import Failure, InputRecord
@@ -52,13 +51,9 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("fuzz")
 
 
-def read(path, data, form=None, paragraphs=False):
+def read(path, data, form=None):
     path.write_bytes(data)
-    return list(read_records(Inputs([str(path)]), form, paragraphs))
-
-
-def words_of(record, nlp):
-    return [token.text for token in record.make_doc(nlp)]
+    return list(read_records(Inputs([str(path)]), form))
 
 
 def check_records(nlp, folder, found):
@@ -75,32 +70,29 @@ def check_records(nlp, folder, found):
         for sentence in doc.sents:
             assert sum(token.head == token for token in sentence) == 1
         for name in (name for name, form in FORMATS.items() if form.writes):
-            written = writer(name)(doc, record, 0)
+            try:
+                written = writer(name)(doc, record, 0)
+            except ValueError as error:
+                # A field that Python reads, and JSON does not have.
+                assert name == "jsonl"
+                assert "not JSON compliant" in str(error)  # noqa: PT017
+                continue
             if name != "tree":
                 check_written(nlp, folder, record, doc, name, written)
 
 
 def check_written(nlp, folder, record, doc, form, written):
-    again = read(folder / "again", written, form)
-    assert not any(isinstance(one, Failure) for one in again), (written, again)
     if form == "jsonl":
-        assert "tokens" in json.loads(written, parse_constant=pytest.fail)
-        [one] = again
-        assert words_of(one, nlp) == [token.text for token in doc]
+        again = Doc(nlp.vocab).from_json(json.loads(written, parse_constant=pytest.fail))
+        assert [token.text for token in again] == [token.text for token in doc]
     else:
+        again = read(folder / "again", written, form)
+        assert not any(isinstance(one, Failure) for one in again), (written, again)
         # The words of CoNLL-U stay as they are. Otherwise whitespace is no word, and none but
         # single spaces is in a word.
         words = [token.text for token in doc if record.sentence or token.text.strip()]
         forms = [row[FORM] for one in again for row in one.sentence.words]
         assert [" ".join(form.split()) for form in forms] == [" ".join(w.split()) for w in words]
-
-
-def check_check(path):
-    """The command `check` reads the same file, and reports what is wrong."""
-    findings = check_treebank(str(path), read_treebank(path), None)
-    compare([findings])
-    report([findings], as_json=True)
-    report([findings], as_json=False)
 
 
 # --- CoNLL-U -----------------------------------------------------------------------------------
@@ -164,7 +156,6 @@ def test_conllu(nlp, folder, content):
     with no_hang():
         found = read(folder / "in.conllu", content)
         check_records(nlp, folder, found)
-        check_check(folder / "in.conllu")
 
 
 # --- JSONL -------------------------------------------------------------------------------------
@@ -234,11 +225,11 @@ def test_jsonl(nlp, folder, content):
 @settings(fuzz(30))
 @given(
     st.one_of(TEXTS.map(lambda t: t.encode("utf8", "surrogatepass")), st.binary(max_size=200)),
-    st.booleans(),
+    st.sampled_from(["text", "paragraphs"]),
 )
-def test_text(nlp, folder, content, paragraphs):
+def test_text(nlp, folder, content, form):
     with no_hang():
-        check_records(nlp, folder, read(folder / "in.txt", content, paragraphs=paragraphs))
+        check_records(nlp, folder, read(folder / "in.txt", content, form))
 
 
 @pytest.fixture(scope="module")
@@ -277,5 +268,3 @@ def test_corpus(nlp, folder, path):
         found = list(islice(read_records(Inputs([str(path)]), None), 1000))
         assert found
         check_records(nlp, folder, found)
-        if path.suffix == ".conllu":
-            check_check(path)
