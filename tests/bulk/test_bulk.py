@@ -362,8 +362,6 @@ def test_a_damaged_file_does_not_stop_the_others(
     assert re.search(rf"Part \d+ \({path}, \d+ to its end\): \w+: ", capfd.readouterr().err)
     found = [(doc.user_data["id"], doc.text) for doc in docs_of(output)]
     assert [text for name, text in found if name.startswith(f"{corpus.name}:")] == texts
-    # The parts before the damage are parsed as well.
-    assert (len(found) > len(texts) + 20) == (name == "a.txt.gz")
 
 
 def test_a_worker_with_another_pipeline_ends_the_run(
