@@ -41,7 +41,7 @@ MANY_LOST = 0.05
 # An invalid head, next to ROOT, words and MISSING.
 OUTSIDE = -2
 
-# What has to be mended before training, and what is worth a look.
+# Problems to mend before training, and others that are worth a look.
 ERRORS = {
     "head_outside": "heads that are no word of their sentence",
     "cycle": "sentences with heads in a cycle",

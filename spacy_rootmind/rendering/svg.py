@@ -24,7 +24,7 @@ CAPTION_SIZE = 13.0
 # How much wider captions are in DejaVu Sans, which many machines have instead of Arial.
 WIDER_FONT = 1.1
 LINE_HEIGHT = 18.0
-# Of the base of a word, below the arcs, and of each tag or lemma below it.
+# From the arcs to the base of a word, and from there to that of each tag or lemma.
 WORD_HEIGHT, TAG_HEIGHT = 22.0, 17.0
 # Widest caption of a narrower tree.
 MIN_WIDTH = 500.0
