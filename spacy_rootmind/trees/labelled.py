@@ -192,7 +192,7 @@ def _list_labellings(
     rows = labels.rows[deps, heads[:, 1:]]
     rows[heads[:, 1:] == ROOT] = MISSING
     best = (weights + labels.best())[deps, heads[:, 1:]].sum(axis=1)
-    # What the next label of each arc costs: infinity or NaN if there is none.
+    # The cost of the next label of each arc: infinity or NaN if there is none.
     with np.errstate(invalid="ignore"):
         steps = falling[:, :-1] - falling[:, 1:]
     steps = np.pad(steps, ((0, 1), (0, 1)), constant_values=np.inf)
