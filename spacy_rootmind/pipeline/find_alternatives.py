@@ -78,7 +78,7 @@ def _as_alternatives(trees: LabelledTrees, names: tuple[str, ...]) -> Alternativ
 
 
 def _find_valid_alternatives(batch: ScoredBatch, parsed: ParsedBatch) -> list[Alternatives]:
-    """Make alternatives, twice as many each time, until k of them keep the guidelines.
+    """Make alternatives, four times as many each time, until k of them keep the guidelines.
 
     A maker of the user's own is called once. All are kept of a sentence whose parse does not keep
     the guidelines.
@@ -90,17 +90,16 @@ def _find_valid_alternatives(batch: ScoredBatch, parsed: ParsedBatch) -> list[Al
     # The trees made first stay the same.
     seeds = np.random.default_rng().integers(2**63, size=len(left)).tolist()
     is_unseeded = settings.get("seed", 0) is None
-    masks, scorers = {}, {}
-    if is_best or not isinstance(maker, LabelledMaker):
-        masks = _masks(parsed)
-    if is_best:
-        # The same arcs again in each round.
-        scorers = {
-            i: ArcLabels(len(batch.squares[i]) - 1, _label_scorer(batch, i, masks.get(i)))
-            for i in left
-        }
+    masks = _masks(parsed) if is_best or not isinstance(maker, LabelledMaker) else {}
+    # Labels of the arcs of earlier rounds are known.
+    scorers = {
+        i: ArcLabels(len(batch.squares[i]) - 1, _label_scorer(batch, i, masks.get(i)))
+        for i in (left if is_best else ())
+    }
     found: dict[int, Alternatives] = {}
-    count = k + k // 2 + 1
+    count = last = k + k // 2 + 1
+    while last < most:
+        last *= 2
     while left:
         changed = {i: {"k": count} for i in left if maker}
         for i in changed if is_unseeded else ():
@@ -113,9 +112,10 @@ def _find_valid_alternatives(batch: ScoredBatch, parsed: ParsedBatch) -> list[Al
             found[i] = own.chosen(np.flatnonzero(valid)[:k])
             if len(found[i].heads) < k and len(own.heads) == count:
                 again.append(i)
-        left, is_last, count = again, count >= most, 2 * count
-        if is_last:
+        left = again
+        if count == last:
             break
+        count = min(4 * count, last)
     for i in left:
         if not (is_best and _search_best(batch, parsed, i, k, found)):
             batch.context.on_missing(batch.sentences[i].name(), len(found[i].heads), k)
