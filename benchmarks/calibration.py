@@ -12,6 +12,8 @@ For trained pipelines and a treebank as a .spacy file:
 
 With --samples, how well probabilities are calibrated given that trees keep the guidelines.
 With --temperatures, the calibration error at each of them, to choose the component's `temperature`.
+With --dev, the calibration error if trees are projective, before and after temperatures are fitted
+to these Docs, which the pipeline was not trained on.
 
     python benchmarks/calibration.py training/model-best --corpus dev.spacy --out results
 """
@@ -36,6 +38,7 @@ from lib.pipelines import load, on_gold_tokens, read_gold
 from lib.plots import panels, save
 from lib.tables import table, write_markdown
 from spacy.tokens import Doc
+from spacy.training import Example
 
 COUNTS = (1, 5, 20, 100)
 LEAST = (0.99, 0.9, 0.0)
@@ -55,6 +58,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--oracle-limit", type=int, default=500, help="number of Docs for oracle scores"
     )
+    parser.add_argument("--dev", type=Path, help="gold Docs to fit temperatures to")
     parser.add_argument("--samples", type=int, help="number of samples for each sentence")
     parser.add_argument("--temperatures", type=float, nargs="*", default=[1.0])
     return parser.parse_args()
@@ -114,6 +118,24 @@ def rows_given_guidelines(model: str, gold: Sequence[Doc], k: int) -> list[list[
     ]
 
 
+def rows_projective(model: str, gold: Sequence[Doc], dev: Sequence[Doc]) -> list[list[str]]:
+    """Make rows for all trees, and for projective ones before and after fitting temperatures."""
+    rows = []
+    for trees, projective, fits in (
+        ("all", False, False),
+        ("projective", True, False),
+        ("projective, temperatures fitted again", True, True),
+    ):
+        nlp = load(model, confidence=True, projective=projective)
+        if fits:
+            parses = on_gold_tokens(load(model), dev)
+            nlp.get_pipe("root_mst").fit_temperature(map(Example, parses, dev))
+        probs, right = measure_confidence(nlp, gold)
+        error, _ = reliability(probs, right)
+        rows.append([trees, *(f"{100 * own:.2f}" for own in (right.mean(), probs.mean(), error))])
+    return rows
+
+
 def draw(curves: dict[str, dict[float, list[tuple[float, float, int]]]], path: Path) -> None:
     """Plot the share of correct heads over their probability, one panel per pipeline."""
     figure, axes = panels(len(curves), width=3.7, height=3.6, sharey=True)
@@ -138,7 +160,8 @@ def main() -> None:
     parts, lines = [], []
     for model in options.models:
         for temperature in options.temperatures:
-            probs, right = measure_confidence(model, temperature, gold)
+            nlp = load(model, confidence=True, temperature=temperature)
+            probs, right = measure_confidence(nlp, gold)
             error, rows = reliability(probs, right)
             curves.setdefault(model, {})[temperature] = rows
             shares = (right.mean(), probs.mean(), error)
@@ -157,6 +180,11 @@ def main() -> None:
             parts.append(f"Heads by {model}, given:")
             lines = rows_given_guidelines(model, gold, options.samples)
             parts.append(table(["given", "calibration error", "NLL", "Brier score"], lines))
+    if options.dev is not None:
+        dev = read_gold(options.dev, options.limit)
+        for model in options.models:
+            parts.append(f"Heads by {model}:")
+            parts.append(table(["trees", *header[2:]], rows_projective(model, gold, dev)))
     if options.text is not None:
         docs = read_gold(options.text, options.limit)
         header = ["head_prob, at least", "words", "right, %", "words wrong, %"]

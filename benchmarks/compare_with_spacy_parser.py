@@ -19,7 +19,7 @@ from pathlib import Path
 import spacy
 from lib.confidence import measure_confidence, reliability
 from lib.options import add_pipelines
-from lib.pipelines import read_gold, score_text, score_tokens
+from lib.pipelines import load, read_gold, score_text, score_tokens
 from lib.tables import table, write_markdown
 from spacy.tokens import Doc
 from thinc.api import Config
@@ -87,7 +87,7 @@ def score_model(model: str, gold: Sequence[Doc]) -> list[str]:
     row += [f"{100 * on_tokens[name]:.2f}" for name in ON_TOKENS.values()]
     if not any(isinstance(pipe, RootMST) for _, pipe in nlp.pipeline):
         return [*row, ""]
-    probs, right = measure_confidence(model, None, gold)
+    probs, right = measure_confidence(load(model, confidence=True), gold)
     return [*row, f"{100 * reliability(probs, right)[0]:.2f}"]
 
 

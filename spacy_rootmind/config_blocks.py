@@ -11,7 +11,7 @@ from spacy.util import registry
 # By setting: what its function is called with, and this package's functions for it.
 KINDS = {
     "guidelines": (("labels",), ("ud_guidelines",)),
-    "constraints": (("doc",), ("preset_heads", "span_subtrees")),
+    "constraints": (("doc",), ("preset_heads",)),
     "alternatives": (("scores", "words"), ("kbest", "sample", "sample_without_replacement")),
     "scorer": (("examples",), ("parser_scorer",)),
 }

@@ -49,7 +49,6 @@ def test_entry_points_are_declared():
         "spacy_rootmind.preset_heads.v1",
         "spacy_rootmind.sample.v1",
         "spacy_rootmind.sample_without_replacement.v1",
-        "spacy_rootmind.span_subtrees.v1",
         "spacy_rootmind.ud_guidelines.v1",
     }
 

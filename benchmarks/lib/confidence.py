@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from spacy.language import Language
 from spacy.tokens import Doc, Token
 from spacy.training import Example
 
@@ -32,14 +33,11 @@ def reliability(
     return error, rows
 
 
-def measure_confidence(
-    model: str, temperature: float | None, gold: Sequence[Doc]
-) -> tuple[NDArray, NDArray]:
+def measure_confidence(nlp: Language, gold: Sequence[Doc]) -> tuple[NDArray, NDArray]:
     """Return the probability of each token's head, and whether the head is correct.
 
-    The temperature is by default the pipeline's.
+    The pipeline has been loaded with `confidence`.
     """
-    nlp = load(model, confidence=True, temperature=temperature)
     probs, right = [], []
     for parsed, doc in zip(on_gold_tokens(nlp, gold), gold, strict=True):
         for token, truth in zip(parsed, doc, strict=True):

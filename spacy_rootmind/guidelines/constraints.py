@@ -1,8 +1,8 @@
-"""Constraints on a Doc's trees: forced and forbidden arcs, labels, and spans that are subtrees.
+"""Constraints on a Doc's trees: forced and forbidden arcs, and labels.
 
-The component calls a function for the constraints of each Doc. Two come with the package,
-`spacy_rootmind.preset_heads.v1` and `spacy_rootmind.span_subtrees.v1`. The best tree, probabilities
-and alternatives are then those among the trees that comply.
+The component calls a function for the constraints of each Doc. One comes with the package,
+`spacy_rootmind.preset_heads.v1`. The best tree, probabilities and alternatives are then those among
+the trees that comply.
 """
 
 import itertools
@@ -19,10 +19,8 @@ from spacy.tokens import Doc
 from spacy_rootmind.annotation.reading import annotated_heads
 from spacy_rootmind.annotation.sentences import CERTAIN, JOINED, NEVER, Starts, bounds, words_of
 from spacy_rootmind.config_blocks import RegisteredFunction
-from spacy_rootmind.trees.checks import tree_score
 from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
 from spacy_rootmind.trees.decoding import decode
-from spacy_rootmind.trees.errors import NoTreeError
 
 
 @dataclass(frozen=True)
@@ -35,16 +33,12 @@ class Constraints:
         Arcs that every tree must have, as (token, head); a root is its own head.
     forbidden : iterable of (int, int)
         Arcs that no tree may have, in the same form.
-    subtrees : iterable of (int, int)
-        Spans, as (first token, end), of which only one token may have its head outside. Tokens
-        outside may depend on any token of the span.
     labels : iterable of (int, str)
         Labels that tokens have in every tree, whatever their heads, as (token, label).
     """
 
     forced: Iterable[tuple[int, int]] = ()
     forbidden: Iterable[tuple[int, int]] = ()
-    subtrees: Iterable[tuple[int, int]] = ()
     labels: Iterable[tuple[int, str]] = ()
 
 
@@ -72,23 +66,6 @@ def preset_heads(root_label: str = "ROOT") -> Constrain:
     return RegisteredFunction(block, partial(_preset_heads, root_label=root_label))
 
 
-def span_subtrees(spans_key: str | None = None) -> Constrain:
-    """Make each span a subtree; registered as `spacy_rootmind.span_subtrees.v1`.
-
-    The spans are `doc.spans[spans_key]`, or the entities without a key. A Doc must have been
-    annotated with them, if only to say that it has none: a group without spans asks nothing, and a
-    Doc without the group is refused, since a component that makes it is missing or comes after the
-    parser. So is, without a key, a Doc whose tokens nothing has marked as entities or as none.
-
-    Parameters
-    ----------
-    spans_key : str, optional
-        Name of the span group.
-    """
-    block = {"@misc": "spacy_rootmind.span_subtrees.v1", "spans_key": spans_key}
-    return RegisteredFunction(block, partial(_span_subtrees, spans_key=spans_key))
-
-
 # Functions of this module with arguments bound, not nested functions: `nlp.pipe(n_process=2)`
 # pickles a component with its settings where processes are spawned.
 
@@ -104,28 +81,6 @@ def _preset_heads(doc: Doc, *, root_label: str) -> Constraints:
     )
 
 
-def _span_subtrees(doc: Doc, *, spans_key: str | None) -> Constraints:
-    if len(words_of(doc)):
-        _require_spans(doc, spans_key)
-    spans = doc.ents if spans_key is None else doc.spans.get(spans_key, ())
-    return Constraints(subtrees=[(span.start, span.end) for span in spans])
-
-
-def _require_spans(doc: Doc, spans_key: str | None) -> None:
-    if spans_key is None and not doc.has_annotation("ENT_IOB"):
-        raise ValueError(
-            f"expected a Doc with entities for span_subtrees, found none set on "
-            f"{doc.text[:40]!r}: put a component that sets them, such as `ner`, before the parser, "
-            f"or set `doc.ents` yourself, to () if there are none"
-        )
-    if spans_key is not None and spans_key not in doc.spans:
-        raise ValueError(
-            f"expected a Doc with the span group {spans_key!r} for span_subtrees, found the groups "
-            f"{sorted(doc.spans)} in {doc.text[:40]!r}: put a component that makes it before the "
-            f"parser, or set `doc.spans[{spans_key!r}]`, to [] if there are none"
-        )
-
-
 def constraints_of(doc: Doc, constrain: Constrain | None) -> Constraints:
     """Put together the constraints of a setting and those that the Doc itself has."""
     made = Constraints() if constrain is None else constrain(doc)
@@ -133,9 +88,7 @@ def constraints_of(doc: Doc, constrain: Constrain | None) -> Constraints:
     # Another object than constraints is refused when it is checked.
     if given is None or not isinstance(made, Constraints):
         return made
-    return Constraints(
-        [*made.forced, *given.forced], made.forbidden, made.subtrees, [*made.labels, *given.labels]
-    )
+    return Constraints([*made.forced, *given.forced], made.forbidden, [*made.labels, *given.labels])
 
 
 # --- checked constraints -----------------------------------------------------------------------
@@ -151,15 +104,12 @@ class DocConstraints:
         Forced heads.
     forbidden : dict of int to set of int
         Forbidden heads.
-    subtrees : dict of int to int array
-        Words of each span of two or more, by the first.
     labels : dict of int to int
         Numbers of given labels. That of the root is a forced head instead.
     """
 
     heads: dict[int, int]
     forbidden: dict[int, set[int]]
-    subtrees: dict[int, NDArray[np.int64]]
     labels: dict[int, int]
 
     @classmethod
@@ -172,7 +122,7 @@ class DocConstraints:
 
         Raises ValueError if they are not `Constraints`, name a token that does not exist or is
         whitespace, or a label that does not exist, force two heads or labels on a token or a
-        forbidden head, or if spans overlap.
+        forbidden head.
         """
         if not isinstance(constraints, Constraints):
             raise ValueError(
@@ -196,10 +146,10 @@ class DocConstraints:
                     f"forced and forbidden, by another arc or by a label"
                 )
         others = {token: label for token, label in labels.items() if label != ROOT_LABEL}
-        return cls(heads, forbidden, _subtrees(doc, constraints.subtrees), others)
+        return cls(heads, forbidden, others)
 
     def bind(self, doc: Doc, log_odds: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Rule out boundaries inside forced arcs and spans, and separate forced roots by one.
+        """Rule out boundaries inside forced arcs, and separate forced roots by one.
 
         Raises ValueError if the Doc has a boundary where there must be none, or two forced roots
         are in one sentence.
@@ -250,7 +200,7 @@ class DocConstraints:
         return joined
 
     def check_starts(self, doc: Doc, starts: Starts) -> None:
-        """Refuse sentences that start inside a forced arc or span, by the Doc or by length."""
+        """Refuse sentences that start inside a forced arc, by the Doc or by length."""
         for left, right in self._together():
             if ((starts > left) & (starts <= right)).any():
                 raise ValueError(
@@ -260,9 +210,8 @@ class DocConstraints:
                 )
 
     def _together(self) -> list[tuple[int, int]]:
-        """List the first and last tokens of forced arcs and spans."""
-        arcs = [(min(arc), max(arc)) for arc in self.heads.items()]
-        return arcs + [(first, int(words[-1])) for first, words in self.subtrees.items()]
+        """List the first and last tokens of forced arcs."""
+        return [(min(arc), max(arc)) for arc in self.heads.items()]
 
     def of_sentence(self, words: NDArray[np.int64]) -> "SentenceConstraints | None":
         """Select the constraints on one sentence, by place in it; None if there are none.
@@ -280,13 +229,8 @@ class DocConstraints:
                 allowed[i, ROOT if head == token else place[head]] = True
             for head in self.forbidden.get(token, set()) & place.keys():
                 allowed[i, ROOT if head == token else place[head]] = False
-        spans = [
-            np.array([place[t] for t in own.tolist()])
-            for first, own in self.subtrees.items()
-            if first in place
-        ]
         labels = {i: self.labels[token] for token, i in place.items() if token in self.labels}
-        return None if allowed.all() and not spans else SentenceConstraints(allowed, spans, labels)
+        return None if allowed.all() else SentenceConstraints(allowed, labels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,13 +240,11 @@ class SentenceConstraints:
     Attributes
     ----------
     allowed : bool array of shape (n + 1, n + 1)
-    spans : list of int array
     labels : dict of int to int
         Numbers of given labels.
     """
 
     allowed: NDArray[np.bool_]
-    spans: list[NDArray[np.int64]]
     labels: dict[int, int] = field(default_factory=dict)
 
     def apply(
@@ -310,28 +252,9 @@ class SentenceConstraints:
     ) -> NDArray[np.floating]:
         """Set the scores of all arcs that do not comply to -inf.
 
-        A rule on single arcs cannot say which word of a span has its head outside. It is chosen
-        here as in the best tree that complies. The best tree is therefore exact; probabilities,
-        alternatives and the best labelled tree are conditional on these choices.
-
-        Raises NoTreeError if no tree complies. Raises ValueError if there are spans, and trees must
-        be projective: the word to choose is then another.
+        Raises NoTreeError if no tree complies.
         """
         constrained = np.where(self.allowed, scores, -np.inf).astype(scores.dtype)
-        if self.spans:
-            if projective:
-                raise ValueError(
-                    "expected constraints without subtrees, since the parser's setting "
-                    "`projective` is on, received subtrees: turn `projective` off, or force arcs "
-                    "instead"
-                )
-            for span, top in zip(
-                self.spans, _find_tops(constrained.astype(np.float64), self.spans), strict=True
-            ):
-                outside = np.ones(len(constrained), dtype=bool)
-                outside[span] = False
-                constrained[np.ix_(span[span != top], outside)] = -np.inf
-                constrained[top, span] = -np.inf
         decode(constrained, projective=projective)
         return constrained
 
@@ -396,65 +319,4 @@ def _one_each(doc: Doc, pairs: Iterable[tuple[int, Any]], kind: str) -> dict[int
                 f"token {token} ({doc[token].text!r}) has two {kind}, {found[token]!r} and "
                 f"{value!r}: expected at most one"
             )
-    return found
-
-
-def _subtrees(doc: Doc, given: Any) -> dict[int, NDArray[np.int64]]:
-    """List the words of each span of two or more, by the first."""
-    subtrees: dict[int, NDArray[np.int64]] = {}
-    taken = np.zeros(len(doc), dtype=bool)
-    for start, end in _pairs(given, "subtrees"):
-        if not 0 <= start < end <= len(doc):
-            raise ValueError(
-                f"expected a span of tokens within 0 and {len(doc)}, received {start} to {end}"
-            )
-        if taken[start:end].any():
-            raise ValueError(
-                f"the span {doc[start:end].text!r:.60} overlaps another subtree: expected "
-                f"spans without overlap, for instance from spacy.util.filter_spans"
-            )
-        taken[start:end] = True
-        words = [i for i in range(start, end) if not doc[i].is_space]
-        if len(words) > 1:
-            subtrees[words[0]] = np.array(words, dtype=np.int64)
-    return subtrees
-
-
-def _find_tops(scores: NDArray[np.floating], spans: list[NDArray[np.int64]]) -> list[int]:
-    """Find the word of each span that has its head outside, in the best tree that complies.
-
-    Exact: each span is contracted to one word; the score of an arc from a word of the span to a
-    head includes the best tree over the span with that word on top.
-    """
-    n = len(scores)
-    group = np.arange(n)
-    for span in spans:
-        group[span] = span[0]
-    names, group = np.unique(group, return_inverse=True)
-    exits = scores.copy()
-    for span in spans:
-        exits[span] += _inner_scores(scores, span)[:, None]
-    contracted = np.full((len(names), len(names)), -np.inf)
-    np.maximum.at(contracted, (group[:, None], group[None, :]), exits)
-    np.fill_diagonal(contracted, -np.inf)
-    heads = decode(contracted)
-    tops = []
-    for span in spans:
-        reached = np.flatnonzero(group == heads[group[span[0]]])
-        tops.append(int(span[exits[np.ix_(span, reached)].max(axis=1).argmax()]))
-    return tops
-
-
-def _inner_scores(scores: NDArray[np.floating], span: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Score the best tree over a span with each of its words on top; -inf if there is none."""
-    inner = np.full((len(span) + 1, len(span) + 1), -np.inf)
-    inner[1:, 1:] = scores[np.ix_(span, span)]
-    found = np.full(len(span), -np.inf)
-    for i in range(len(span)):
-        inner[1:, 0] = -np.inf
-        inner[i + 1, 0] = 0.0
-        try:
-            found[i] = tree_score(inner, decode(inner))
-        except NoTreeError:
-            continue
     return found

@@ -5,7 +5,8 @@ ones are chosen.
 """
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
@@ -24,7 +25,7 @@ from spacy_rootmind.pipeline.sentence_parser import ParsedBatch, ScoredBatch
 from spacy_rootmind.trees.checks import is_tree
 from spacy_rootmind.trees.constrained import MAX_DECODES, Rules, decode_kbest_valid, mark_valid
 from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL, BoolArray
-from spacy_rootmind.trees.labelled import LabelledTrees
+from spacy_rootmind.trees.labelled import ArcLabels, FindLogProbs, LabelledTrees
 
 # Alternatives that are made at most for each valid one, of the k best labelled trees, before these
 # are searched for with some decodes each; of others, for each and besides.
@@ -44,10 +45,12 @@ def _make_alternatives(
     sentences: Sequence[int],
     changed: Mapping[int, dict[str, int]],
     masks: Mapping[int, BoolArray] | None = None,
+    scorers: Mapping[int, FindLogProbs] = MappingProxyType({}),
 ) -> list[Alternatives]:
     """Call the maker for some sentences, with changed settings for each.
 
-    With guidelines, `masks` has the labelled arcs to choose the best from.
+    With guidelines, `masks` has the labelled arcs to choose the best from, and `scorers` how labels
+    are scored.
     """
     settings, names = batch.context.settings, batch.context.labels
     make: Any = settings.alternatives
@@ -59,7 +62,7 @@ def _make_alternatives(
     for i in sentences:
         given: list[Any] = [batch.log_weights_of(i), batch.sentences[i].texts()]
         if is_labelled:
-            given.append(_label_scorer(batch, i, None if masks is None else masks.get(i)))
+            given.append(scorers.get(i) or _label_scorer(batch, i))
         found.append(make(*given, **kind, **changed.get(i, {})))
         if masks is not None and maker is None:
             # Rules are about trees, and a maker of the user's own may have made anything.
@@ -75,7 +78,7 @@ def _as_alternatives(trees: LabelledTrees, names: tuple[str, ...]) -> Alternativ
 
 
 def _find_valid_alternatives(batch: ScoredBatch, parsed: ParsedBatch) -> list[Alternatives]:
-    """Make alternatives, twice as many each time, until k of them keep the guidelines.
+    """Make alternatives, four times as many each time, until k of them keep the guidelines.
 
     A maker of the user's own is called once. All are kept of a sentence whose parse does not keep
     the guidelines.
@@ -87,14 +90,21 @@ def _find_valid_alternatives(batch: ScoredBatch, parsed: ParsedBatch) -> list[Al
     # The trees made first stay the same.
     seeds = np.random.default_rng().integers(2**63, size=len(left)).tolist()
     is_unseeded = settings.get("seed", 0) is None
-    masks = {} if isinstance(maker, LabelledMaker) and not is_best else _masks(parsed)
+    masks = _masks(parsed) if is_best or not isinstance(maker, LabelledMaker) else {}
+    # Labels of the arcs of earlier rounds are known.
+    scorers = {
+        i: ArcLabels(len(batch.squares[i]) - 1, _label_scorer(batch, i, masks.get(i)))
+        for i in (left if is_best else ())
+    }
     found: dict[int, Alternatives] = {}
-    count = k + k // 2 + 1
+    count = last = k + k // 2 + 1
+    while last < most:
+        last *= 2
     while left:
         changed = {i: {"k": count} for i in left if maker}
         for i in changed if is_unseeded else ():
             changed[i]["seed"] = seeds[i]
-        made = _make_alternatives(batch, left, changed, masks)
+        made = _make_alternatives(batch, left, changed, masks, scorers)
         if not isinstance(maker, LabelledMaker):
             _label_as_parses(batch, parsed, left, made)
         again = []
@@ -102,9 +112,10 @@ def _find_valid_alternatives(batch: ScoredBatch, parsed: ParsedBatch) -> list[Al
             found[i] = own.chosen(np.flatnonzero(valid)[:k])
             if len(found[i].heads) < k and len(own.heads) == count:
                 again.append(i)
-        left, is_last, count = again, count >= most, 2 * count
-        if is_last:
+        left = again
+        if count == last:
             break
+        count = min(4 * count, last)
     for i in left:
         if not (is_best and _search_best(batch, parsed, i, k, found)):
             batch.context.on_missing(batch.sentences[i].name(), len(found[i].heads), k)
@@ -165,9 +176,7 @@ def _with_root(columns: NDArray[np.int32]) -> NDArray[np.int32]:
     return np.insert(columns, 0, MISSING, axis=1)
 
 
-def _label_scorer(
-    batch: ScoredBatch, sentence: int, mask: BoolArray | None = None
-) -> Callable[..., Any]:
+def _label_scorer(batch: ScoredBatch, sentence: int, mask: BoolArray | None = None) -> FindLogProbs:
     """Make the function that finds log probabilities of labels in a sentence; -inf by a mask."""
     root = int(batch.scores.layout.roots[sentence])
 

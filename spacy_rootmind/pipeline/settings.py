@@ -118,9 +118,8 @@ class Settings:
     "broken" if none was found under the constraints.
     """
     constraints: Annotated[Callable | None, FUNCTION] = None
-    """Arcs to force or forbid in each Doc, and spans to keep together:
-    `spacy_rootmind.preset_heads.v1`, `spacy_rootmind.span_subtrees.v1`, or a function from a Doc to
-    `spacy_rootmind.guidelines.constraints.Constraints`.
+    """Arcs to force or forbid in each Doc, and labels: `spacy_rootmind.preset_heads.v1`, or a
+    function from a Doc to `spacy_rootmind.guidelines.constraints.Constraints`.
     """
     temperature: Annotated[float | None, POSITIVE] = None
     """Divisor of the arc scores before they become probabilities: above 1 for an overconfident

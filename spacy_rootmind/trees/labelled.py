@@ -115,6 +115,11 @@ class ArcLabels:
         self.log_probs = np.concatenate([self.log_probs.reshape(-1, found.shape[1]), found])
         return True
 
+    def __call__(self, deps: NDArray[np.int64], heads: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Look up the log probabilities of arcs between words, found now unless known."""
+        self.add(deps, heads)
+        return self.log_probs[self.rows[deps, heads]]
+
     def best(self) -> NDArray[np.float64]:
         """Log probability of each arc's best label; 0, the most it can be, if not found yet."""
         best = np.append(self.log_probs.max(axis=1, initial=-np.inf), 0.0)
@@ -187,26 +192,31 @@ def _list_labellings(
     rows = labels.rows[deps, heads[:, 1:]]
     rows[heads[:, 1:] == ROOT] = MISSING
     best = (weights + labels.best())[deps, heads[:, 1:]].sum(axis=1)
+    # The cost of the next label of each arc: infinity or NaN if there is none.
+    with np.errstate(invalid="ignore"):
+        steps = falling[:, :-1] - falling[:, 1:]
+    steps = np.pad(steps, ((0, 1), (0, 1)), constant_values=np.inf)
     # Each labelling: minus its score, a number that breaks ties, its tree, and the words
     # without their best label, each with the place of its label among the best.
     queue: list[tuple[float, int, int, tuple[tuple[int, int], ...]]]
     queue = [(-score, tree, tree, ()) for tree, score in enumerate(best.tolist())]
     heapq.heapify(queue)
     number = len(queue)
+    # With k trees, no labelling is among the k best that is worse than all of these.
+    most = -best.min() if len(queue) >= k else np.inf
     found: list[tuple[float, int, tuple[tuple[int, int], ...]]] = []
     while queue and len(found) < k:
         loss, _, tree, changed = heapq.heappop(queue)
         found.append((-loss, tree, changed))
         first, rank = changed[-1] if changed else (0, 0)
-        for word in range(first, rows.shape[1]):
-            row, place = rows[tree, word], rank if changed and word == first else 0
-            if row == MISSING or place + 1 >= falling.shape[1]:
-                continue
-            step = float(falling[row, place] - falling[row, place + 1])
-            if step < np.inf:
-                kept = changed[:-1] if place else changed
-                number += 1
-                heapq.heappush(queue, (loss + step, number, tree, (*kept, (word, place + 1))))
+        losses = loss + steps[rows[tree], 0]
+        losses[:first] = np.inf
+        losses[first : first + 1] = loss + steps[rows[tree, first : first + 1], rank]
+        for word in np.flatnonzero((losses < np.inf) & (losses <= most)).tolist():
+            kept, place = (changed[:-1], rank) if word == first else (changed, 0)
+            number += 1
+            new = (*kept, (word, place + 1))
+            heapq.heappush(queue, (float(losses[word]), number, tree, new))
     return _as_labelled_trees(heads, rows, orders, found)
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import spacy
 from parsers import assign, gold_examples, join, make_nlp, settable, train, with_weights_of
-from reference import best_enumerated, clean, enumerate_trees, score_gap
-from spacy.tokens import Doc, Span
+from reference import clean, enumerate_trees, score_gap
+from spacy.tokens import Doc
 from strategies import rng_for
 
 from spacy_rootmind import NoTreeError, decode, decode_kbest
@@ -17,7 +17,6 @@ from spacy_rootmind.guidelines.constraints import (
     Constraints,
     SentenceConstraints,
     preset_heads,
-    span_subtrees,
 )
 from spacy_rootmind.network.architecture import ParserInput
 from spacy_rootmind.pipeline.alternatives import kbest
@@ -35,21 +34,11 @@ VOCAB = spacy.blank("xx").vocab
 # --- by enumeration ------------------------------------------------------------------------------
 
 
-def heads_outside(heads, span):
-    """Words of a span (counted from 1, ROOT being 0) whose head lies outside it."""
-    return [word for word in span if heads[word] not in span]
-
-
-def complies(heads, forced=(), forbidden=(), spans=(), tops=None):
+def complies(heads, forced=(), forbidden=()):
     """Tell whether a tree respects constraints, counted within the sentence, 0 being ROOT."""
     if any(heads[word] != head for word, head in forced):
         return False
-    if any(heads[word] == head for word, head in forbidden):
-        return False
-    outside = [heads_outside(heads, span) for span in spans]
-    if tops is not None:
-        return outside == [[top] for top in tops]
-    return all(len(words) == 1 for words in outside)
+    return all(heads[word] != head for word, head in forbidden)
 
 
 def complying(n, **constraints):
@@ -65,19 +54,6 @@ def law(trees, scores, temperature=1.0):
         dtype=np.float64,
     )
     return sums - (sums.max() + math.log(np.exp(sums - sums.max()).sum()))
-
-
-def random_spans(rng, n):
-    """Up to three disjoint spans of two or more words."""
-    spans, word = [], 1
-    while word < n:
-        size = int(rng.integers(0, n - word + 2))
-        if size >= 2:
-            spans.append(list(range(word, word + size)))
-            word += size
-        else:
-            word += 1
-    return spans
 
 
 def random_arcs(rng, n, k):
@@ -101,17 +77,14 @@ def allowed_by(n, forced, forbidden):
 
 
 def random_constraints(rng, n):
-    spans = random_spans(rng, n) if rng.random() < 0.8 else []
     forbidden = random_arcs(rng, n, int(rng.integers(0, 4)))
     forced = dict(random_arcs(rng, n, int(rng.integers(0, 3))))
     forced = [arc for arc in forced.items() if arc not in forbidden]
-    return forced, forbidden, spans
+    return forced, forbidden
 
 
-def apply(scores, forced, forbidden, spans):
-    allowed = allowed_by(len(scores) - 1, forced, forbidden)
-    arrays = [np.array(span) for span in spans]
-    return SentenceConstraints(allowed, arrays).apply(scores)
+def apply(scores, forced, forbidden):
+    return SentenceConstraints(allowed_by(len(scores) - 1, forced, forbidden)).apply(scores)
 
 
 @pytest.mark.one_each("n")
@@ -122,40 +95,35 @@ def test_best_tree_is_the_best_of_all_that_comply(n, dtype):
     feasible = 0
     for _ in range(60 if n < 6 else 20):
         scores = (3 * rng.standard_normal((n + 1, n + 1))).astype(dtype)
-        forced, forbidden, spans = random_constraints(rng, n)
-        trees = complying(n, forced=forced, forbidden=forbidden, spans=spans)
+        forced, forbidden = random_constraints(rng, n)
+        trees = complying(n, forced=forced, forbidden=forbidden)
         if not trees:
             with pytest.raises(NoTreeError):
-                apply(scores, forced, forbidden, spans)
+                apply(scores, forced, forbidden)
             continue
         feasible += 1
-        bound = apply(scores, forced, forbidden, spans)
+        bound = apply(scores, forced, forbidden)
         assert bound.dtype == dtype
         best = trees[int(law(trees, scores).argmax())]
         heads = decode(bound)
-        assert complies(heads.tolist(), forced, forbidden, spans)
-        assert score_gap(scores, heads, best) == 0, (scores, forced, forbidden, spans)
+        assert complies(heads.tolist(), forced, forbidden)
+        assert score_gap(scores, heads, best) == 0, (scores, forced, forbidden)
     assert feasible >= 10
 
 
 @pytest.mark.parametrize("n", [3, 4, 5])
-def test_apply_leaves_all_trees_with_the_best_trees_tops_and_no_others(n):
+def test_apply_leaves_all_trees_that_comply_and_no_others(n):
     rng = rng_for("constraints support", n)
     seen = 0
     while seen < 25:
         scores = rng.standard_normal((n + 1, n + 1))
-        forced, forbidden, spans = random_constraints(rng, n)
-        trees = complying(n, forced=forced, forbidden=forbidden, spans=spans)
-        if not trees or not spans:
+        forced, forbidden = random_constraints(rng, n)
+        trees = complying(n, forced=forced, forbidden=forbidden)
+        if not trees:
             continue
         seen += 1
-        bound = apply(scores, forced, forbidden, spans)
-        best = best_enumerated(bound, True).tolist()
-        tops = [heads_outside(best, span)[0] for span in spans]
-        expected = {
-            tuple(heads.tolist())
-            for heads in complying(n, forced=forced, forbidden=forbidden, spans=spans, tops=tops)
-        }
+        bound = apply(scores, forced, forbidden)
+        expected = {tuple(heads.tolist()) for heads in trees}
         found, sums = decode_kbest(bound, 2000)
         assert {tuple(heads.tolist()) for heads in found} == expected
         # The scores of the remaining trees are as they were.
@@ -163,22 +131,6 @@ def test_apply_leaves_all_trees_with_the_best_trees_tops_and_no_others(n):
             assert total == pytest.approx(
                 math.fsum(scores[i, heads[i]] for i in range(1, n + 1)), abs=1e-9
             )
-
-
-def test_apply_chooses_tops_exactly_where_trees_nearly_tie():
-    # In single precision a span's own tree, which counts in thousands, would swallow what tells
-    # its words apart.
-    rng = rng_for("constraints near ties")
-    for _ in range(40):
-        n = 5
-        scores = rng.standard_normal((n + 1, n + 1)).astype("f") * np.float32(1e-3)
-        scores[2:5, 2:5] = 4096.0
-        spans = [[2, 3, 4]]
-        trees = complying(n, spans=spans)
-        exact = [math.fsum(float(scores[i, tree[i]]) for i in range(1, n + 1)) for tree in trees]
-        best = trees[int(np.argmax(exact))]
-        heads = decode(apply(scores, [], [], spans))
-        assert score_gap(scores, heads, best) == 0
 
 
 # --- in the component --------------------------------------------------------------------------
@@ -227,10 +179,7 @@ CASES = [
     Constraints(forced=[(0, 2), (0, 2)]),
     Constraints(forced=[(3, 3), (0, 4)]),
     Constraints(forbidden=[(0, 1), (1, 1), (2, 3), (3, 1), (4, 1)]),
-    Constraints(subtrees=[(1, 4)]),
-    Constraints(subtrees=[(0, 2), (2, 5)]),
-    Constraints(subtrees=[(0, 5)]),
-    Constraints(forced=[(2, 0)], forbidden=[(4, 3)], subtrees=[(0, 3), (3, 5)]),
+    Constraints(forced=[(2, 0)], forbidden=[(4, 3)]),
 ]
 
 
@@ -240,19 +189,7 @@ def as_local(constraints):
     def arcs(found):
         return [(word + 1, 0 if word == head else head + 1) for word, head in found]
 
-    spans = [list(range(start + 1, end + 1)) for start, end in constraints.subtrees]
-    return {
-        "forced": arcs(constraints.forced),
-        "forbidden": arcs(constraints.forbidden),
-        "spans": spans,
-    }
-
-
-def complying_alike(constraints, heads):
-    """Enumerate the trees over five words that comply by the same words of spans as a tree."""
-    local = as_local(constraints)
-    tops = [heads_outside(heads, span)[0] for span in local["spans"]]
-    return complying(5, **local, tops=tops)
+    return {"forced": arcs(constraints.forced), "forbidden": arcs(constraints.forbidden)}
 
 
 def local_tree(parse):
@@ -277,7 +214,7 @@ def test_confidence_and_k_best_are_those_of_complying_trees_by_enumeration(
     everyone = complying(5, **as_local(constraints))
     best = everyone[int(law(everyone, scores).argmax())]
     assert heads == best.tolist()
-    trees = [tuple(tree.tolist()) for tree in complying_alike(constraints, heads)]
+    trees = [tuple(tree.tolist()) for tree in complying(5, **as_local(constraints))]
     log_probs = law(trees, scores, temperature)
     probs = np.exp(log_probs)
     for token in sentence:
@@ -304,7 +241,7 @@ def test_samples_comply(parser_with, constraints, name):
     maker = {"@misc": f"spacy_rootmind.{name}.v1", "k": 300, "seed": 1}
     nlp = parser_with(lambda doc: constraints, alternatives=maker, temperature=20.0)
     [sentence] = nlp(Doc(nlp.vocab, words=FIRST, sent_starts=GIVEN[:5])).sents
-    alike = complying_alike(constraints, local_heads(sentence, range(5)))
+    alike = complying(5, **as_local(constraints))
     drawn = list(map(local_tree, sentence._.parses))
     assert set(drawn) <= {tuple(tree.tolist()) for tree in alike}
     # The distribution is wide: ten draws are seldom of one tree.
@@ -314,22 +251,11 @@ def test_samples_comply(parser_with, constraints, name):
 
 
 @pytest.mark.parametrize(
-    "constrain",
-    [lambda doc: Constraints(), preset_heads(), span_subtrees(), span_subtrees("keep")],
-    ids=["own", "preset_heads", "entities", "spans"],
+    "constrain", [lambda doc: Constraints(), preset_heads()], ids=["own", "preset_heads"]
 )
 def test_no_constraints_change_nothing(parser_with, constrain):
-    """Spans of one word or of whitespace ask nothing."""
-    short = ["\n", " ", *SECOND]
-    for words, spans in (
-        (WORDS, []),
-        (FIRST, []),
-        (short, [(0, 2), (2, 3)]),
-        ([" "], []),
-        ([], []),
-    ):
+    for words in (WORDS, FIRST, ["\n", " ", *SECOND], [" "], []):
         a, b = Doc(VOCAB, words=words), Doc(VOCAB, words=words)
-        a.ents, a.spans["keep"] = (), [a[start:end] for start, end in spans]
         a = parser_with(constrain, confidence=True)(a)
         b = parser_with(None, confidence=True)(b)
         assert heads_of(a) == heads_of(b)
@@ -337,16 +263,15 @@ def test_no_constraints_change_nothing(parser_with, constrain):
         assert [t._.head_prob for t in a] == [t._.head_prob for t in b]
 
 
-def test_whitespace_inside_arcs_and_spans_is_no_matter(parser_with):
+def test_whitespace_inside_arcs_is_no_matter(parser_with):
     words = ["\n", "She", " ", "saw", "\n", "the", " ", "old", "cat", "\n"]
     # Any iterables are read once.
     arcs = {"forced": iter([(1, 8)]), "forbidden": iter([(5, 3)])}
-    constraints = Constraints(subtrees=iter([(2, 7)]), **arcs)
+    constraints = Constraints(**arcs)
     nlp = parser_with(lambda doc: constraints, confidence=True)
     doc = nlp(Doc(nlp.vocab, words=words))
     [sentence] = doc.sents
     assert doc[1].head.i == 8
-    assert is_subtree(doc[2:7])
     assert doc[5].head.i != 3
     assert [doc[i].head.i for i in (0, 2, 4, 6, 9)] == [1, 1, 3, 5, 8]
     assert sum(token.head == token for token in sentence) == 1
@@ -361,18 +286,16 @@ def plan(doc, constraints, log_odds, **settings):
     return plan_sentences(TokenRow([doc]), np.asarray(log_odds, dtype="f"), context).starts.tolist()
 
 
-def test_boundaries_do_not_cut_forced_arcs_or_spans():
+def test_boundaries_do_not_cut_forced_arcs():
     rng = rng_for("constraints cuts")
     for _ in range(100):
         n = int(rng.integers(2, 15))
         doc = Doc(VOCAB, words=["a"] * n)
         tokens = rng.integers(0, n, size=(int(rng.integers(0, 3)), 2)).tolist()
         forced = list(dict([arc for arc in tokens if arc[0] != arc[1]]).items())
-        low, high = sorted(rng.integers(0, n + 1, size=2).tolist())
-        spans = [(low, high)] if low < high else []
         log_odds = rng.normal(size=n) * 5
-        starts = plan(doc, Constraints(forced=forced, subtrees=spans), log_odds)
-        together = [sorted(arc) for arc in forced] + [(a, b - 1) for a, b in spans]
+        starts = plan(doc, Constraints(forced=forced), log_odds)
+        together = [sorted(arc) for arc in forced]
         uncut = [i for i in range(1, n) if not any(a < i <= b for a, b in together)]
         assert starts == [0] + [i for i in uncut if log_odds[i] > 0] + [n]
 
@@ -388,8 +311,8 @@ def test_forced_roots_come_into_sentences_of_their_own():
     assert plan(doc, two, [-1, 3, -4, 2, -1, 3]) == [0, 1, 3, 5, 6]
     three = Constraints(forced=[(4, 4), (1, 1), (5, 5), (2, 1)])
     assert plan(doc, three, log_odds) == [0, 4, 5, 6]
-    # Within a span there is no boundary, however likely.
-    nested = Constraints(forced=[(4, 4), (1, 1)], subtrees=[(1, 4)])
+    # Within an arc there is no boundary, however likely.
+    nested = Constraints(forced=[(4, 4), (1, 1), (3, 1)])
     assert plan(doc, nested, [-1, 2, 9, 9, -5, -1]) == [0, 1, 4, 6]
 
 
@@ -477,12 +400,12 @@ def test_a_label_overrules_a_line_end_and_not_the_doc(parser_with):
 
 def test_constraints_and_length_go_together():
     doc = Doc(VOCAB, words=["a"] * 6)
-    spans = Constraints(subtrees=[(1, 3), (3, 5)])
+    arcs = Constraints(forced=[(1, 2), (4, 3)])
     log_odds = [-1, -9, -1, -9, -1, -9]
-    assert plan(doc, spans, log_odds, max_sentence_length=2) == [0, 1, 3, 5, 6]
-    assert plan(doc, spans, log_odds, max_sentence_length=3) == [0, 3, 6]
+    assert plan(doc, arcs, log_odds, max_sentence_length=2) == [0, 1, 3, 5, 6]
+    assert plan(doc, arcs, log_odds, max_sentence_length=3) == [0, 3, 6]
     with pytest.raises(ValueError, match="max_sentence_length"):
-        plan(doc, spans, log_odds, max_sentence_length=1)
+        plan(doc, arcs, log_odds, max_sentence_length=1)
 
 
 # --- contradictions ----------------------------------------------------------------------------
@@ -494,19 +417,14 @@ CONTRADICTIONS = [
     (Constraints(forced=[(0, 1), (1, 0)]), NO_TREE),
     (Constraints(forbidden=[(i, i) for i in range(8)]), NO_TREE),
     (Constraints(forbidden=[(0, i) for i in range(8)]), NO_TREE),
-    (Constraints(forced=[(0, 3), (1, 4)], subtrees=[(0, 3)]), NO_TREE),
-    (Constraints(forced=[(1, 1), (3, 3)], subtrees=[(0, 5)]), "forced roots of the same sentence"),
-    (Constraints(subtrees=[(0, 3), (2, 4)]), "overlaps another .*filter_spans"),
+    (Constraints(forced=[(1, 1), (3, 3), (0, 4)]), "forced roots of the same sentence"),
     (Constraints(forced=[(8, 1)]), "from 0 to 7"),
     (Constraints(forbidden=[(-1, 1)]), "from 0 to 7"),
-    (Constraints(subtrees=[(5, 9)]), "within 0 and 8"),
-    (Constraints(subtrees=[(3, 3)]), "within 0 and 8"),
     ([(0, 1)], "expected the constraints of a Doc as"),
     (None, "expected the constraints of a Doc as"),
     (Constraints(forced=[(0, 1, 2)]), r"forced as pairs .* received \[\(0, 1, 2\)\]"),
     (Constraints(forced=[(0, 1.5)]), "forced as pairs"),
     (Constraints(forbidden=7), "forbidden as pairs"),
-    (Constraints(subtrees=[3]), "subtrees as pairs"),
     (Constraints(labels=[(0, "nsbj")]), "'She'.*the parser's labels.*received 'nsbj'"),
     (Constraints(labels=[(0, 3)]), "labels as pairs"),
     (Constraints(labels=[(9, "obj")]), "from 0 to 7"),
@@ -584,7 +502,7 @@ def test_whitespace_in_an_arc_is_an_error(parser_with):
 def test_constraints_that_given_sentences_do_not_allow_are_an_error(parser_with, mode, starts):
     cases = [(Constraints(forced=[(1, 1), (3, 3)]), "forced roots of the same sentence")]
     if mode != "doc" and starts is GIVEN:
-        across = {"forced": [(6, 1)]}, {"forced": [(1, 6)]}, {"subtrees": [(3, 6)]}
+        across = {"forced": [(6, 1)]}, {"forced": [(1, 6)]}
         cases += [(Constraints(**arcs), "in two sentences") for arcs in across]
     for constraints, message in cases:
         nlp = parser_with(lambda doc, own=constraints: own, sentences=mode)
@@ -735,58 +653,6 @@ def test_preset_heads_of_whole_trees_are_kept(parser_with, words, heads, deps, e
     assert heads_of(nlp(Doc(nlp.vocab, words=words, heads=heads, deps=deps))) == (expected or heads)
 
 
-# --- spans as subtrees ---------------------------------------------------------------------------
-
-
-def outside_heads(span):
-    return [t for t in span if not t.is_space and not span.start <= t.head.i < span.end]
-
-
-def is_subtree(span):
-    """One word has its head outside the span, or is a root."""
-    roots = [t for t in span if t.head == t]
-    return len(outside_heads(span)) + len(roots) == 1
-
-
-def test_span_subtrees_of_entities(parser_with, quickstart_docs):
-    changed = 0
-    for gold in quickstart_docs[300:330]:
-        words = [token.text for token in gold]
-        ents = [(i, min(i + 3, len(words))) for i in range(1, len(words), 5)]
-        doc = Doc(VOCAB, words=words)
-        doc.ents = [Span(doc, start, end, label="X") for start, end in ents]
-        doc = parser_with(span_subtrees())(doc)
-        assert [(e.start, e.end) for e in doc.ents] == ents
-        assert all(is_subtree(ent) for ent in doc.ents)
-        free = parser_with(None)(Doc(VOCAB, words=words))
-        changed += heads_of(doc) != heads_of(free)
-    assert changed > 5
-
-
-@pytest.mark.parametrize(
-    ("spans_key", "match"),
-    [
-        (
-            "keep",
-            r"^\[root_mst\] .*the span group 'keep'.*found the groups \['other'\].*before the",
-        ),
-        (None, r"^\[root_mst\] .*entities .* none set on.*`ner`, before the parser"),
-    ],
-)
-def test_span_subtrees_of_docs_without_annotation_are_an_error(parser_with, spans_key, match):
-    """As where the component that sets the spans comes after the parser."""
-    nlp = parser_with(span_subtrees(spans_key))
-    doc = Doc(nlp.vocab, words=WORDS)
-    doc.spans["other"] = []
-    with pytest.raises(ValueError, match=match):
-        nlp(doc)
-    assert not doc.has_annotation("DEP")
-    assert not doc.has_annotation("SENT_START")
-    # Nothing is to be found in these.
-    for words in ([], ["\n", " "]):
-        assert len(nlp(Doc(nlp.vocab, words=words))) == len(words)
-
-
 # --- config --------------------------------------------------------------------------------------
 
 
@@ -803,25 +669,8 @@ def test_preset_heads_keep_another_parsers_trees(parser_with, quickstart_docs):
         assert sentence._.parse_entropy == pytest.approx(0.0, abs=1e-9)
 
 
-def test_span_subtrees_with_whitespace_inside(parser_with):
-    words = ["She", "saw", "New", "\n", "York", " ", "\n", "City", "today", "\n", "."]
-    doc = Doc(VOCAB, words=words)
-    doc.ents = [Span(doc, 2, 8, label="GPE"), Span(doc, 8, 10, label="DATE")]
-    doc = parser_with(span_subtrees())(doc)
-    assert is_subtree(doc[2:8])
-    assert [doc[i].head.i for i in (3, 5, 6, 9)] == [2, 4, 4, 8]
-    assert len({token.sent.start for token in doc[2:8]}) == 1
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"@misc": "spacy_rootmind.preset_heads.v1", "root_label": "top"},
-        {"@misc": "spacy_rootmind.span_subtrees.v1", "spans_key": "keep"},
-    ],
-    ids=repr,
-)
-def test_constraints_are_saved_with_a_pipeline(unsure, settings, tmp_path):
+def test_constraints_are_saved_with_a_pipeline(unsure, tmp_path):
+    settings = {"@misc": "spacy_rootmind.preset_heads.v1", "root_label": "top"}
     nlp = with_weights_of(unsure, constraints=settings)
     nlp.to_disk(tmp_path)
     again = spacy.load(tmp_path)
@@ -829,7 +678,5 @@ def test_constraints_are_saved_with_a_pipeline(unsure, settings, tmp_path):
     heads, deps = [4, 1, None, None, 1], ["obj", "top", "", "", "x"]
     for pipeline in (nlp, again, make_nlp(constraints=settings).from_bytes(nlp.to_bytes())):
         doc = Doc(pipeline.vocab, words=FIRST, heads=heads, deps=deps)
-        doc.spans["keep"] = [doc[1:5]]
         doc = pipeline(doc)
-        kept = [doc[i].head.i for i in (0, 1, 4)] == [4, 1, 1]
-        assert kept if "root_label" in settings else is_subtree(doc[1:5])
+        assert [doc[i].head.i for i in (0, 1, 4)] == [4, 1, 1]

@@ -96,17 +96,12 @@ def test_crossing_constraints_are_an_error_and_others_are_met(parse):
     def forced(doc):
         return Constraints(forced=[(0, 2), (2, 3)])
 
-    def spans(doc):
-        return Constraints(subtrees=[(1, 3)])
-
     parse(constraints=crossing)
     with pytest.raises(NoTreeError, match="no projective tree with a single root meets"):
         parse(constraints=crossing, projective=True)
     sentence = parse(constraints=forced, projective=True)
     assert sentence[0].head.i == 2
     assert sentence[2].head.i == 3
-    with pytest.raises(ValueError, match="`projective` is on"):
-        parse(constraints=spans, projective=True)
 
 
 def test_distributions_for_students_are_over_all_trees(nlp):

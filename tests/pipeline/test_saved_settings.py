@@ -11,7 +11,7 @@ from thinc.api import Config
 
 from spacy_rootmind import configure
 from spacy_rootmind.config_blocks import RegisteredFunction
-from spacy_rootmind.guidelines.constraints import Constraints, preset_heads, span_subtrees
+from spacy_rootmind.guidelines.constraints import Constraints, preset_heads
 from spacy_rootmind.guidelines.ud import ud_guidelines
 from spacy_rootmind.pipeline.alternatives import kbest, sample, sample_without_replacement
 from spacy_rootmind.pipeline.settings import default_settings
@@ -221,7 +221,6 @@ def test_a_component_without_a_pipeline_can_be_changed(parsing):
         ("alternatives", sample(4, seed=None)),
         ("alternatives", sample_without_replacement(4, seed=2)),
         ("constraints", preset_heads("TOP")),
-        ("constraints", span_subtrees("names")),
     ],
 )
 def test_functions_of_the_package_know_their_block(name, function):

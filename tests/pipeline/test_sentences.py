@@ -793,9 +793,8 @@ def test_boundaries_of_a_doc_and_constraints_go_before_blank_lines(make):
     doc = Doc(VOCAB, words=words, sent_starts=[True, None, False, None, None])
     assert starts_in(make(), doc) == ["a", "c"]
     doc = Doc(VOCAB, words=words)
-    doc.spans["kept"] = [doc[2:5]]
-    constraints = {"@misc": "spacy_rootmind.span_subtrees.v1", "spans_key": "kept"}
-    assert starts_in(make(constraints=constraints), doc) == ["a", "b"]
+    doc.user_data[CONSTRAINTS] = Constraints(forced=[(4, 2)])
+    assert starts_in(make(), doc) == ["a", "b"]
 
 
 @pytest.mark.parametrize(

@@ -376,29 +376,6 @@ def test_constraints_are_respected(unsure, parser):
     assert sum(t.head == t for t in bound) == 1
 
 
-@pytest.mark.parametrize("span", [(0, 2), (1, 4), (3, 5)])
-def test_subtrees_keep_their_top_and_the_rest_is_the_best_with_labels(unsure, parser, span):
-    """The top of a span is that of the most probable tree, labels aside."""
-    assign(parser, constraints=lambda doc: Constraints(subtrees=[span]))
-    text = "The cat saw a dog"
-    words = set(range(span[0] + 1, span[1] + 1))
-
-    def tops(heads):
-        return [word for word in words if heads[word] not in words]
-
-    def heads_of(doc):
-        return [-1] + [0 if token.head == token else token.head.i + 1 for token in doc]
-
-    doc = unsure(text)
-    assign(parser, decode="tree")
-    [top] = tops(heads_of(unsure(text)))
-    [(joint, _)] = joint_weights(parser, doc)
-    complying = [tree for tree in enumerate_trees(5, True) if tops(tree.tolist()) == [top]]
-    best = max(tree_score(joint, tree) for tree in complying)
-    assert tops(heads_of(doc)) == [top]
-    assert tree_score(joint, np.array(heads_of(doc))) == pytest.approx(best, abs=1e-4)
-
-
 def test_sentences_do_not_depend_on_one_another(unsure):
     texts = [TEXT, "It rained.", "", " ", "Which book did Anna say that she had read?"] * 3
     together = list(unsure.pipe(texts, batch_size=len(texts)))
