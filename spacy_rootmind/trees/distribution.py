@@ -141,13 +141,6 @@ class TreeDistribution:
         `arc_marginals` returns a new array. Each word's row adds up to 1; with `single_root`, so
         does ROOT's column. 0 where no arc can be: in row 0, on the diagonal, in the padding, where
         forbidden. These are also the derivatives of `log_partition` with respect to the scores.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> scores = np.array([[0, 0, 0], [3, 0, 1], [3, 2, 0]], dtype="f")
-        >>> TreeDistribution(scores).marginals[1].round(3).tolist()
-        [0.731, 0.0, 0.269]
         """
         marginals: NDArray[np.float64] = self.sentences.shaped(self.inference.marginals()).view()
         marginals.flags.writeable = False
@@ -216,22 +209,12 @@ class TreeDistribution:
         log_prob: Float = self.inference.log_probs(given, words).reshape(shape)[()]
         return log_prob
 
-    def sample(
-        self,
-        k: int,
-        *,
-        replace: bool = True,
-        method: str = "auto",
-        max_steps: int | None = None,
-        seed: Seed = None,
-    ) -> TreeList:
+    def sample(self, k: int, *, replace: bool = True, seed: Seed = None) -> TreeList:
         """Draw k trees of each sentence, with their log probabilities.
 
         As `sample_trees`, which makes an elimination of its own in each call: draw many at once.
         """
-        return sample_from(
-            self.sentences, k, replace=replace, method=method, max_steps=max_steps, seed=seed
-        )
+        return sample_from(self.sentences, k, replace=replace, seed=seed)
 
     @property
     def mode(self) -> NDArray[np.int32]:
