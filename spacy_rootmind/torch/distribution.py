@@ -138,9 +138,7 @@ class TreeDistribution:
         For heads of shape (n + 1,) or (B, N + 1), or (k, n + 1) or (B, k, N + 1) for k trees of
         each sentence; of shape (), (B,), (k,) or (B, k).
         """
-        if self._batch.requires_grad and torch.is_grad_enabled():
-            # First, since in a batch they give the log partition as well.
-            self._trees.inference.marginals()
+        self._prepare_gradient()
         found = np.asarray(self._trees.log_prob(as_array("heads", heads)))
         k = heads.shape[-2] if heads.ndim == self.scores.ndim else 1
         rows = heads.detach().cpu().reshape(len(self._batch), k, heads.shape[-1])
@@ -193,9 +191,15 @@ class TreeDistribution:
 
     def _find(self, query: type[Function], *further: Any) -> Tensor:
         """Answer a query, with the axes, the dtype and the device of the given scores."""
+        self._prepare_gradient()
         found = query.apply(self._batch, self._trees.inference, *further)
         shaped = found.reshape(self.scores.shape[:-2] + found.shape[1:])
         return shaped.to(self.scores.device, self.scores.dtype, copy=True)
+
+    def _prepare_gradient(self) -> None:
+        """Find marginals first if a gradient may follow: they give the log partition as well."""
+        if self._batch.requires_grad and torch.is_grad_enabled():
+            self._trees.inference.marginals()
 
     def _with_log_probs(self, found: TreeList) -> tuple[Tensor, Tensor]:
         """Convert the k trees of each sentence, with log probabilities that have gradients."""

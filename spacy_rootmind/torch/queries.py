@@ -31,7 +31,6 @@ class LogPartition(Function):
     @staticmethod
     def forward(ctx: Any, scores: Tensor, trees: Inference) -> Tensor:
         _keep(ctx, trees, scores)
-        _prepare_marginals(ctx, trees)
         return torch.from_numpy(trees.log_partitions())
 
     @staticmethod
@@ -142,12 +141,6 @@ def _keep(ctx: Any, trees: Inference, *tensors: Tensor) -> None:
     """Keep what derivatives are found from."""
     ctx.trees = trees
     ctx.save_for_backward(*tensors)
-
-
-def _prepare_marginals(ctx: Any, trees: Inference) -> None:
-    """Find marginals first if a gradient may follow: in a batch, they give the log partition."""
-    if ctx.needs_input_grad[0]:
-        trees.marginals()
 
 
 def _covariances(trees: Inference, values: NDArray[Any]) -> NDArray[np.float64]:

@@ -63,25 +63,22 @@ def parser_loss(
     targets = [arcs.targets for arcs, _ in scores.labels]
     there, *targets = to_device(xp, [truths, *targets])
     label_losses, d_labels = _label_loss(ops, scores.labels, targets)
-    boundary_losses: list[WeightedLoss] = []
-    d_boundaries: Floats1d | None = None
+    losses, d_boundaries = arc_losses + label_losses, None
     if finds_boundaries:
         loss, d_boundaries = boundary_loss(scores.boundaries, there)
-        boundary_losses.append((loss, 1.0))
-    total = sum(_sum_losses(xp, [arc_losses, label_losses, boundary_losses]))
-    return total, ParserGradient(rounds, d_labels, d_boundaries)
+        losses.append((loss, 1.0))
+    return _sum_losses(xp, losses), ParserGradient(rounds, d_labels, d_boundaries)
 
 
 # A number, or an array of one on the network's device, and its weight.
 WeightedLoss = tuple[Any, float]
 
 
-def _sum_losses(xp: Any, parts: Sequence[Sequence[WeightedLoss]]) -> list[float]:
-    """Sum the losses in each part; those on the device are copied at once."""
-    losses = [loss for part in parts for loss, _ in part]
-    on_device = iter(to_host(xp, [loss for loss in losses if not isinstance(loss, float)]))
-    found = iter([loss if isinstance(loss, float) else float(next(on_device)) for loss in losses])
-    return [sum((next(found) * weight for _, weight in part), 0.0) for part in parts]
+def _sum_losses(xp: Any, losses: Sequence[WeightedLoss]) -> float:
+    """Sum losses by their weights; those on the device are copied at once."""
+    on_device = iter(to_host(xp, [loss for loss, _ in losses if not isinstance(loss, float)]))
+    on_host = [loss if isinstance(loss, float) else float(next(on_device)) for loss, _ in losses]
+    return sum((loss * weight for loss, (_, weight) in zip(on_host, losses, strict=True)), 0.0)
 
 
 def _require_same_sentences(gold: GoldBatch, trees: TreeScores) -> None:

@@ -6,7 +6,6 @@ labelled arcs. The tree meets all conditions of each set, and no valid tree does
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -126,20 +125,13 @@ def decode_valid(
     Parameters
     ----------
     scores, find_labels, temperature, projective
-        As for `decode_labelled`.
+        As for `decode_labelled`, which has the same errors.
     find_log_probs : FindAllLogProbs
         Called with a few arcs of sentences whose best tree breaks a rule.
     rules : BatchRules
         Sentences are numbered as among the scores.
     max_decodes : int
-        As for `decode_constrained`.
-
-    Returns
-    -------
-    trees : ValidTrees
-        Sentences whose best tree is valid have no decodes.
-
-    Raises NoTreeError if a sentence has no tree, valid or not.
+        As for `decode_constrained`. Sentences whose best tree is valid have no decodes.
 
     Notes
     -----
@@ -417,7 +409,6 @@ class TreeSearch:
     def dive(self) -> Iterator[Arcs]:
         """Find any valid tree, depth first; yields the arcs that need labels.
 
-        All conflicts of a tree are avoided at once; if that leaves no tree, only one of them is.
         The last try, at the bottom of the stack, is with safe arcs.
         """
         # Projective trees break fewer rules.
@@ -432,28 +423,11 @@ class TreeSearch:
                 yield from self.decode(node, projective)
             if node.bound == -np.inf:
                 continue
-            conflicts = list(self.conflicts(node))
-            if not conflicts:
+            conflict = next(self.conflicts(node), None)
+            if conflict is None:
                 self.trees.append(node)
                 return
-            stack += sorted(self.children(node, conflicts[0]), key=lambda child: child.bound)
-            if len(conflicts) > 1:
-                stack.append(self.avoid(node, conflicts))
-
-    def avoid(self, node: _Node, conflicts: Sequence[Conflict]) -> _Node:
-        """Make a node that avoids all conflicts of a node's tree, each at the least loss."""
-        avoiding = copy(node)
-        for conflict in conflicts:
-            words = [condition.word for condition in conflict]
-            arcs = [
-                (avoiding.left.get(w, self.mask[w]), node.heads[w], node.labels[w]) for w in words
-            ]
-            # One without an arc of the tree is avoided already.
-            if all(left[head, label] for left, head, label in arcs):
-                children = self.children(avoiding, conflict)
-                best = max(children, key=lambda child: child.greedy_bound, default=avoiding)
-                avoiding.left, avoiding.greedy_bound = best.left, best.greedy_bound
-        return _Node(avoiding.left)
+            stack += sorted(self.children(node, conflict), key=lambda child: child.bound)
 
     def add_labels(
         self, deps: NDArray[np.int64], heads: NDArray[np.int64], log_probs: NDArray[np.float64]

@@ -278,7 +278,8 @@ def _find_best_agreeing(
 ) -> NDArray[np.integer[Any]]:
     """Find the best trees that agree with gold heads."""
     sound = form_trees(gold, sentences.lengths, sentences.single_root, sentences.projective)
-    _refuse_contradictions(complete & ~(sound & ~_has_impossible_arc(sentences, gold)), sentences)
+    sound &= ~_mark_impossible(sentences, gold).any(axis=1)
+    _refuse_contradictions(complete & ~sound, sentences)
     if complete.all():
         return gold
     try:
@@ -325,8 +326,7 @@ def head_selection(
     if bad.any():
         sentences.raise_failure((BAD_SCORE, int(np.argmax(bad))))
     possible &= batch > -np.inf
-    at_gold = np.take_along_axis(possible, np.maximum(gold, 0)[:, :, None], axis=2)[:, :, 0]
-    wrong = (gold != MISSING) & ~at_gold
+    wrong = _mark_impossible(sentences, gold)
     if wrong.any():
         sentence, dep = np.argwhere(wrong)[0].tolist()
         raise ValueError(
@@ -432,13 +432,14 @@ def _agreeing(
     return sentences.changed(mask=agreeing.view(np.uint8), lengths=rest)
 
 
-def _has_impossible_arc(sentences: Sentences, heads: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Find the sentences with a head, other than MISSING, that is forbidden or has score -inf."""
-    arcs = np.maximum(heads, 0)[:, :, None]
+def _mark_impossible(sentences: Sentences, gold: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Mark the words whose gold arc is forbidden, has score -inf, or leads to themselves."""
+    arcs = np.maximum(gold, 0)[:, :, None]
     possible = np.take_along_axis(sentences.batch, arcs, axis=2) > -np.inf
     if sentences.mask is not None:
         possible &= np.take_along_axis(sentences.mask.view(np.bool_), arcs, axis=2)
-    wrong: NDArray[np.bool_] = ((heads != MISSING) & ~possible[:, :, 0]).any(axis=1)
+    own = gold == np.arange(gold.shape[1])
+    wrong: NDArray[np.bool_] = (gold != MISSING) & (own | ~possible[:, :, 0])
     return wrong
 
 

@@ -170,9 +170,9 @@ def sample_from(
     k: int,
     *,
     replace: bool,
-    method: str,
-    max_steps: int | None,
     seed: Seed,
+    method: str = "auto",
+    max_steps: int | None = None,
 ) -> TreeList:
     """Draw k trees of each of checked sentences; the rest is as for `sample_trees`."""
     replace = as_flag("replace", replace)

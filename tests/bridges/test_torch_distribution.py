@@ -221,7 +221,6 @@ ARRAYS_ALONE = {
     "sentences",
     "cross_entropy",
     "single_root_log_prob",
-    "log_prob_of_arcs",
 } | {
     # Here by torch.autograd.
     *("covariance", "expectation", "expectation_gradient", "entropy_gradient"),

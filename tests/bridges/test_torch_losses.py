@@ -1,4 +1,4 @@
-"""Losses of tensors: against lists of trees, finite differences and the losses of arrays."""
+"""Losses of tensors: against finite differences and the losses of arrays."""
 
 import numpy as np
 import pytest
@@ -36,45 +36,6 @@ def make_batch(*, scale=1.0, missing=0.0, holes=0.0):
             if rng.random() < missing:
                 gold[dep] = -1
     return torch.tensor(scores, requires_grad=True), torch.tensor(heads)
-
-
-def enumerated(kind, scores, heads):
-    """The loss of one sentence, over the list of its trees, differentiated by torch."""
-    n = len(scores) - 1
-    words = torch.arange(1, n + 1)
-    known = heads[1:] >= 0
-    if kind == "heads":
-        rows = scores[1:].masked_fill(torch.eye(n + 1, dtype=torch.bool)[1:], -torch.inf)
-        chosen = rows.gather(1, heads[1:, None].clamp(min=0))[:, 0]
-        return (rows.logsumexp(dim=1) - chosen)[known].sum()
-    projective = kind == "projective"
-    every = reference.enumerate_projective_trees if projective else reference.enumerate_trees
-    trees = every(n, kind != "any roots")
-    listed = torch.tensor(trees[:, 1:].astype(np.int64)).reshape(len(trees), n)
-    totals = scores[words, listed].sum(dim=1)
-    agrees = ((listed == heads[1:]) | ~known).all(dim=1)
-    return totals.logsumexp(dim=0) - totals[agrees].logsumexp(dim=0)
-
-
-@each_kind
-@pytest.mark.parametrize("missing", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize(("scale", "holes"), [(1.0, 0.0), (1.0, 0.4), (1e4, 0.4)])
-def test_losses_and_gradients_match_enumeration(kind, missing, scale, holes):
-    name, options = KINDS[kind]
-    scores, heads = make_batch(scale=scale, missing=missing, holes=holes)
-    found = getattr(tensors, name)(scores, heads, lengths=LENGTHS, **options)
-    weights = torch.arange(1.0, len(LENGTHS) + 1, dtype=torch.float64)
-    (gradient,) = torch.autograd.grad((found * weights).sum(), scores)
-    for i, n in enumerate(LENGTHS.tolist()):
-        own = scores[i, : n + 1, : n + 1].detach().requires_grad_()
-        wanted = enumerated(kind, own, heads[i, : n + 1])
-        expected = torch.zeros(WIDTH, WIDTH, dtype=torch.float64)
-        if wanted.requires_grad:
-            (by_scores,) = torch.autograd.grad(wanted * weights[i], own)
-            expected[: n + 1, : n + 1] = by_scores
-        torch.testing.assert_close(found[i], wanted.detach(), rtol=1e-13, atol=1e-13 * scale)
-        # The list of trees has the rounding of sums of this size.
-        torch.testing.assert_close(gradient[i], expected, rtol=0, atol=1e-14 * max(scale, 100))
 
 
 @each_kind

@@ -398,12 +398,3 @@ def test_perceptron_is_never_below_zero():
                 loss, _ = perceptron(scores, heads, margin=margin)
                 assert loss >= 0
                 assert margin or loss < 1e-12
-
-
-def test_torch_scores_take_the_gradient():
-    """As docs/arrays.md tells users of frameworks to do."""
-    torch = need_torch()
-    scores = torch.randn(2, 4, 4, generator=torch.Generator().manual_seed(0), requires_grad=True)
-    _, gradient = tree_crf(scores.detach().numpy(), np.array([[-1, 2, 0, 2], [-1, 0, -1, 1]]))
-    (2 * scores).backward(torch.from_numpy(gradient))
-    np.testing.assert_array_equal(scores.grad.numpy(), 2 * gradient)

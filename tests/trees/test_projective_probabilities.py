@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import reference
 from probability_cases import CLOSED, scaled
-from reference_sampling import check_law
 from strategies import each_root, rng_for
 
 from spacy_rootmind import (
@@ -99,13 +98,6 @@ def test_scores_without_a_projective_tree_that_counts_lose_digits():
 
 
 # Samples
-
-
-@each_root
-@pytest.mark.parametrize("scale", [0.0, 1.0, 3.0])
-def test_projective_samples_follow_the_distribution(scale, single_root):
-    scores = scale * rng_for("projective samples").standard_normal((5, 5))
-    check_law(scores, 50_000, scale, single_root=single_root, projective=True)
 
 
 @each_root
