@@ -27,7 +27,6 @@ from spacy_rootmind.kernel.ancestral cimport (
 )
 from spacy_rootmind.kernel.interrupt cimport poll_row
 from spacy_rootmind.kernel.partition cimport (
-    eliminate_all,
     eliminate_words,
     find_wide_weights,
     make_wide,
@@ -219,7 +218,7 @@ cdef int draw_components(PartialTree* tree, Stream* random) noexcept nogil:
     cdef TreeSum* rest = &tree.rest
     cdef int status = contract_to_rest(tree, False)
     if status == Status.OK:
-        status = eliminate_all(rest)
+        status = eliminate_words(rest, 1)
     if status == Status.OK:
         status = ancestral_begin(&tree.ancestral, rest)
     if status == Status.OK:
@@ -228,7 +227,7 @@ cdef int draw_components(PartialTree* tree, Stream* random) noexcept nogil:
         return status
     status = contract_to_rest(tree, True)
     if status == Status.OK:
-        status = eliminate_all(rest.wide)
+        status = eliminate_words(rest.wide, 1)
     if status == Status.OK:
         status = ancestral_begin(&tree.ancestral, rest)
     if status == Status.OK:
@@ -305,16 +304,15 @@ cdef inline bint root_is_open(const PartialTree* tree, Py_ssize_t root_word) noe
 cdef int eliminate_others(
         PartialTree* tree, bint is_wide, Elimination* others) noexcept nogil:
     """Eliminate all components but that of the next word, unless this has been done. O(m^3)."""
-    cdef TreeSum* rest = tree.rest.wide if is_wide else &tree.rest
+    cdef TreeSum* rest
     cdef int status = Status.OK
     if others.is_current:
         return Status.OK
     status = contract_to_rest(tree, is_wide)
     if status == Status.OK:
         rest = tree.rest.wide if is_wide else &tree.rest
-        status = eliminate_words(
-            rest.weights, rest.pivots, rest.factors, 0, rest.sums, rest.root_pivots, rest.stride,
-            rest.n, 2, rest.single_root, is_wide, &others.root_word)
+        status = eliminate_words(rest, 2)
+        others.root_word = rest.root_word
         others.pivots = rest.pivots
         others.is_current = status == Status.OK
     return status

@@ -43,8 +43,8 @@ cdef struct TreeWorkspace:
     int32_t* path           # stack of nodes, or the root children
 
 cdef int workspace_init(TreeWorkspace* ws, Py_ssize_t max_words) noexcept nogil
-cdef int workspace_init_keeping_rows(TreeWorkspace* ws, Py_ssize_t max_words) noexcept nogil
-cdef int workspace_init_for_arcmax(TreeWorkspace* ws, Py_ssize_t max_words) noexcept nogil
+cdef int workspace_init_for(
+    TreeWorkspace* ws, Py_ssize_t max_words, Py_ssize_t n_rows) noexcept nogil
 cdef void workspace_free(TreeWorkspace* ws) noexcept nogil
 
 cdef int arcmax_tree(
