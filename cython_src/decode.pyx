@@ -67,7 +67,6 @@ cdef int workspace_init_for(
     cdef size_t width = <size_t>row_width(max_words)
     cdef size_t n_bits = n * width // 8 if n_rows > 0 else 0
     cdef Layout layout
-    ws.max_words = max_words
     ws.keep_rows = n_rows == max_words
     ws.block = NULL
     # Longer sentences overflow int32 node numbers, and not only the memory.
