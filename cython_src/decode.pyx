@@ -48,19 +48,7 @@ cdef int workspace_init(TreeWorkspace* ws, Py_ssize_t max_words) noexcept nogil:
     Status.NO_MEMORY; then `ws` needs no free.
     """
     # A cycle that is not inside another has at least two words.
-    return make_workspace(ws, max_words, max_words // 2)
-
-
-cdef int workspace_init_keeping_rows(TreeWorkspace* ws, Py_ssize_t max_words) noexcept nogil:
-    """The same, keeping the rows of all nodes to be read after decoding; 8.1 n^2 bytes."""
-    cdef int status = make_workspace(ws, max_words, max_words)
-    ws.keep_rows = True
-    return status
-
-
-cdef int workspace_init_for_arcmax(TreeWorkspace* ws, Py_ssize_t max_words) noexcept nogil:
-    """The same for `arcmax_tree` alone; O(n) bytes."""
-    return make_workspace(ws, max_words, 0)
+    return workspace_init_for(ws, max_words, max_words // 2)
 
 
 cdef inline Py_ssize_t row_width(Py_ssize_t n) noexcept nogil:
@@ -68,15 +56,18 @@ cdef inline Py_ssize_t row_width(Py_ssize_t n) noexcept nogil:
     return (n + 8) // 8 * 8
 
 
-cdef int make_workspace(
+cdef int workspace_init_for(
         TreeWorkspace* ws, Py_ssize_t max_words, Py_ssize_t n_rows) noexcept nogil:
+    """The same with room for the rows of `n_rows` nodes; 0 is enough for `arcmax_tree` alone.
+
+    With `max_words`, 8.1 n^2 bytes, rows of all nodes are kept, to be read after decoding.
+    """
     cdef size_t n = <size_t>max_words
     cdef size_t nodes = 2 * n + 1
     cdef size_t width = <size_t>row_width(max_words)
     cdef size_t n_bits = n * width // 8 if n_rows > 0 else 0
     cdef Layout layout
-    ws.max_words = max_words
-    ws.keep_rows = False
+    ws.keep_rows = n_rows == max_words
     ws.block = NULL
     # Longer sentences overflow int32 node numbers, and not only the memory.
     if n > 1 << 28:

@@ -17,7 +17,7 @@ from spacy_rootmind.kernel.decode cimport (
     sums_overflow,
     tree_is_projective,
     workspace_free,
-    workspace_init_for_arcmax,
+    workspace_init_for,
 )
 from spacy_rootmind.kernel.interrupt cimport poll_row
 from spacy_rootmind.kernel.room cimport Layout, add_array, allocate
@@ -44,7 +44,7 @@ cdef int chart_workspace_init(
     if with_inner:
         add_array(&layout, &ws.chart.inner, width * width, sizeof(double))
     add_array(&layout, <void**>&ws.todo, 6 * width, sizeof(int32_t))
-    if workspace_init_for_arcmax(&ws.tree, max_words) != Status.OK:
+    if workspace_init_for(&ws.tree, max_words, 0) != Status.OK:
         return Status.NO_MEMORY
     if allocate(&layout, &ws.block, False) != Status.OK:
         workspace_free(&ws.tree)

@@ -24,7 +24,7 @@ from spacy_rootmind.kernel.decode cimport (
     decode_tree,
     sums_overflow,
     workspace_free,
-    workspace_init_keeping_rows,
+    workspace_init_for,
 )
 from spacy_rootmind.kernel.eisner cimport (
     Chart,
@@ -159,7 +159,7 @@ cdef int k_best_init(
     search.k = k
     search.single_root = single_root
     search.scores = scores
-    if workspace_init_keeping_rows(&search.tree, n) != Status.OK:
+    if workspace_init_for(&search.tree, n, n) != Status.OK:
         return Status.NO_MEMORY
     layout.n_arrays = layout.size = 0
     add_array(&layout, <void**>&search.square, width * width, sizeof(double))

@@ -52,7 +52,6 @@ NAMES = {
 
 # For the textbook's algorithm on one dense square.
 cdef struct CycleWorkspace:
-    Py_ssize_t max_words
     void* block
     double* weight          # (n+1) x (n+1): best arc between two live nodes, reduced
     int32_t* arc_dep        # same shape: the word it enters
@@ -67,6 +66,7 @@ cdef struct CycleWorkspace:
     int32_t* parent         # per node: the cycle it was contracted into, 0 if none
 
 cdef struct ReductionWorkspace:
+    Reduction reduction
     TreeWorkspace tree
     CycleWorkspace cycles   # only with textbook = True
     bint textbook           # Chu-Liu-Edmonds below, not Tarjan
@@ -83,7 +83,6 @@ cdef int cycle_workspace_init(CycleWorkspace* ws, Py_ssize_t max_words) noexcept
     """Allocate one block: 16 (n + 1)^2 + O(n) bytes. Status.OK or Status.NO_MEMORY."""
     cdef size_t width = <size_t>max_words + 1
     cdef Layout layout
-    ws.max_words = max_words
     layout.n_arrays = layout.size = 0
     add_array(&layout, <void**>&ws.weight, width * width, sizeof(double))
     add_array(&layout, <void**>&ws.arc_dep, width * width, sizeof(int32_t))
@@ -391,65 +390,37 @@ cdef int decode_by_reweighting(
     return Status.LOST_DIGITS if status == Status.OK else Status.NO_TREE
 
 
-cdef int decode_by_reduction(
-        double* square, Py_ssize_t n, Reduction reduction, bint arcmax, int32_t* heads,
-        ReductionWorkspace* ws) noexcept nogil:
-    """Write the best single-root tree, or with UNCONSTRAINED the best tree, to heads[0..n].
-
-    `square` holds scores[dep, head], (n + 1) x (n + 1), contiguous; its root column is overwritten.
-    `arcmax` is that before the reduction; `ws.arcmax` is that inside. Returns a Status.
-    """
-    cdef int status
-    heads[0] = -1
-    if n == 0:
-        return Status.OK
-    status = arcmax_tree(square, n + 1, n, reduction != UNCONSTRAINED, heads, &ws.tree)
-    # The scan is what finds bad scores, so it is made in any case.
-    if status < 0 or (arcmax and status == Status.OK):
-        return status
-    if reduction == NAIVE:
-        return decode_naively(square, n, heads, ws)
-    if reduction == PRESELECTION:
-        return decode_by_preselection(square, n, heads, ws)
-    if reduction == REWEIGHTING:
-        return decode_by_reweighting(square, n, heads, ws)
-    return decode_unconstrained(square, n, heads, ws)
-
-
 # --- batches -----------------------------------------------------------------------------------
-
-cdef struct ReductionState:
-    Reduction reduction
-    ReductionWorkspace ws
-
-
-cdef int decode_in_place(
-        DecoderState* state, const Batch* batch, Py_ssize_t sentence, int32_t* heads
-) noexcept nogil:
-    cdef TreeWorkspace* tree = &(<ReductionState*>state.workspace).ws.tree
-    cdef const char* scores = scores_of(batch, sentence)
-    cdef Py_ssize_t n = batch.lengths[sentence]
-    heads[0] = -1
-    if batch.is_float32:
-        return arcmax_tree(
-            <const float*>scores, batch.row_stride, n, state.single_root, heads, tree)
-    return arcmax_tree(
-        <const double*>scores, batch.row_stride, n, state.single_root, heads, tree)
-
 
 cdef int decode(
         DecoderState* state, const Batch* batch, Py_ssize_t sentence, int32_t* heads
 ) noexcept nogil:
-    cdef ReductionState* own = <ReductionState*>state.workspace
-    cdef int status = Status.UNSETTLED
-    if state.arcmax:
-        # It settles most sentences before their scores are copied.
-        status = decode_in_place(state, batch, sentence, heads)
-    if status != Status.UNSETTLED:
+    """Write the best single-root tree, or with UNCONSTRAINED the best tree; returns a Status.
+
+    `state.arcmax` is that before the reduction, `ws.arcmax` is that inside.
+    """
+    cdef ReductionWorkspace* ws = <ReductionWorkspace*>state.workspace
+    cdef const char* scores = scores_of(batch, sentence)
+    cdef Py_ssize_t n = batch.lengths[sentence]
+    cdef int status
+    heads[0] = -1
+    # It finds bad scores, so it is made in any case, before scores are copied.
+    if batch.is_float32:
+        status = arcmax_tree(
+            <const float*>scores, batch.row_stride, n, state.single_root, heads, &ws.tree)
+    else:
+        status = arcmax_tree(
+            <const double*>scores, batch.row_stride, n, state.single_root, heads, &ws.tree)
+    if n == 0 or status < 0 or (state.arcmax and status == Status.OK):
         return status
     gather(batch, sentence, state.square)
-    return decode_by_reduction(
-        state.square, batch.lengths[sentence], own.reduction, state.arcmax, heads, &own.ws)
+    if ws.reduction == NAIVE:
+        return decode_naively(state.square, n, heads, ws)
+    if ws.reduction == PRESELECTION:
+        return decode_by_preselection(state.square, n, heads, ws)
+    if ws.reduction == REWEIGHTING:
+        return decode_by_reweighting(state.square, n, heads, ws)
+    return decode_unconstrained(state.square, n, heads, ws)
 
 
 cdef class ReductionDecoder(Decoder):
@@ -457,20 +428,20 @@ cdef class ReductionDecoder(Decoder):
 
     "unconstrained" is that algorithm itself.
     """
-    cdef ReductionState own
+    cdef ReductionWorkspace ws
 
     def __cinit__(
             self, Py_ssize_t max_words, bint single_root, bint arcmax, bint arcmax_inside,
             str reduction not None, bint textbook):
         self.c.decode = decode
-        self.c.workspace = &self.own
+        self.c.workspace = &self.ws
         self.c.square = self.make_square(max_words)
-        self.own.reduction = NAMES[reduction]
+        self.ws.reduction = NAMES[reduction]
         check_memory(max_words, reduction_workspace_init(
-            &self.own.ws, max_words, textbook, arcmax_inside))
+            &self.ws, max_words, textbook, arcmax_inside))
 
     def __dealloc__(self):
-        reduction_workspace_free(&self.own.ws)
+        reduction_workspace_free(&self.ws)
 
 
 # --- sampling by the inverse Laplacian ---------------------------------------------------------

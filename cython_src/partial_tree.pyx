@@ -27,7 +27,6 @@ from spacy_rootmind.kernel.ancestral cimport (
 )
 from spacy_rootmind.kernel.interrupt cimport poll_row
 from spacy_rootmind.kernel.partition cimport (
-    eliminate_all,
     eliminate_words,
     find_wide_weights,
     make_wide,
@@ -48,7 +47,7 @@ from weights cimport (
     to_double,
     weight_from,
     weight_t,
-    wide_log,
+    wide_from,
 )
 
 
@@ -219,7 +218,7 @@ cdef int draw_components(PartialTree* tree, Stream* random) noexcept nogil:
     cdef TreeSum* rest = &tree.rest
     cdef int status = contract_to_rest(tree, False)
     if status == Status.OK:
-        status = eliminate_all(rest)
+        status = eliminate_words(rest, 1)
     if status == Status.OK:
         status = ancestral_begin(&tree.ancestral, rest)
     if status == Status.OK:
@@ -228,7 +227,7 @@ cdef int draw_components(PartialTree* tree, Stream* random) noexcept nogil:
         return status
     status = contract_to_rest(tree, True)
     if status == Status.OK:
-        status = eliminate_all(rest.wide)
+        status = eliminate_words(rest.wide, 1)
     if status == Status.OK:
         status = ancestral_begin(&tree.ancestral, rest)
     if status == Status.OK:
@@ -305,16 +304,15 @@ cdef inline bint root_is_open(const PartialTree* tree, Py_ssize_t root_word) noe
 cdef int eliminate_others(
         PartialTree* tree, bint is_wide, Elimination* others) noexcept nogil:
     """Eliminate all components but that of the next word, unless this has been done. O(m^3)."""
-    cdef TreeSum* rest = tree.rest.wide if is_wide else &tree.rest
+    cdef TreeSum* rest
     cdef int status = Status.OK
     if others.is_current:
         return Status.OK
     status = contract_to_rest(tree, is_wide)
     if status == Status.OK:
         rest = tree.rest.wide if is_wide else &tree.rest
-        status = eliminate_words(
-            rest.weights, rest.pivots, rest.factors, 0, rest.sums, rest.root_pivots, rest.stride,
-            rest.n, 2, rest.single_root, is_wide, &others.root_word)
+        status = eliminate_words(rest, 2)
+        others.root_word = rest.root_word
         others.pivots = rest.pivots
         others.is_current = status == Status.OK
     return status
@@ -342,48 +340,49 @@ cdef weight_t weigh_next(
     return total
 
 
-cdef int partial_weights(PartialTree* tree, double* weights, double* total) noexcept nogil:
+cdef int partial_weights(
+        PartialTree* tree, ExtendedFloat* weights, ExtendedFloat* total, bint* is_wide
+) noexcept nogil:
     """Fill weights[0..n] in proportion to the probabilities of the next word's heads.
 
     O(m^2) for m words without a head if the last word fixed was connected to ROOT, otherwise
-    O(m^3). Returns Status.OK, or Status.UNSETTLED where float64 does not suffice.
+    O(m^3). They are found in float64 unless that does not suffice. Returns a Status.
     """
-    if tree.beyond_float64 or eliminate_others(tree, False, &tree.others) != Status.OK:
-        tree.beyond_float64 = True
-        return Status.UNSETTLED
-    total[0] = weigh_next(
-        tree, &tree.others, <const double*>tree.sum.weights, tree.reach, weights)
-    return Status.OK if total[0] > LEAST_TOTAL else Status.UNSETTLED
+    cdef double sum
+    cdef Py_ssize_t head
+    if not tree.beyond_float64:
+        tree.beyond_float64 = eliminate_others(tree, False, &tree.others) != Status.OK
+    if not tree.beyond_float64:
+        sum = weigh_next(
+            tree, &tree.others, <const double*>tree.sum.weights, tree.reach, tree.weights)
+        if sum > LEAST_TOTAL:
+            is_wide[0] = False
+            total[0] = wide_from(sum, 0)
+            for head in range(tree.n + 1):
+                weights[head] = wide_from(tree.weights[head], 0)
+            return Status.OK
+    is_wide[0] = True
+    return partial_wide_weights(tree, weights, total)
 
 
-cdef int make_wide_rows(PartialTree* tree) noexcept nogil:
-    """Allocate two rows of wide numbers; returns Status.OK or Status.NO_MEMORY."""
-    if tree.wide_reach is NULL:
-        tree.wide_reach = calloc(2 * (tree.max_words + 8), sizeof(ExtendedFloat))
-    return Status.NO_MEMORY if tree.wide_reach is NULL else Status.OK
-
-
-cdef int partial_log_weights(PartialTree* tree, double* logs) noexcept nogil:
-    """Fill logs[0..n] with the logs of the same weights, of any magnitude, in wide numbers.
+cdef int partial_wide_weights(
+        PartialTree* tree, ExtendedFloat* weights, ExtendedFloat* total) noexcept nogil:
+    """Fill weights[0..n] in the same way, in wide numbers.
 
     Returns Status.OK, Status.NO_MEMORY, Status.NO_TREE or Status.LOST_DIGITS.
     """
-    cdef ExtendedFloat* weights
-    cdef ExtendedFloat total
-    cdef double low
-    cdef Py_ssize_t head
-    cdef int status = make_wide_rows(tree)
-    if status == Status.OK:
-        status = eliminate_others(tree, True, &tree.wide_others)
+    cdef int status
+    if tree.wide_reach is NULL:
+        tree.wide_reach = calloc(tree.max_words + 8, sizeof(ExtendedFloat))
+        if tree.wide_reach is NULL:
+            return Status.NO_MEMORY
+    status = eliminate_others(tree, True, &tree.wide_others)
     if status != Status.OK:
         return status
-    weights = <ExtendedFloat*>tree.wide_reach + tree.max_words + 8
-    total = weigh_next(
+    total[0] = weigh_next(
         tree, &tree.wide_others, <const ExtendedFloat*>tree.sum.wide.weights,
         <ExtendedFloat*>tree.wide_reach, weights)
-    for head in range(tree.n + 1):
-        logs[head] = wide_log(weights[head], &low) + low
-    return Status.NO_TREE if is_zero(total) else Status.OK
+    return Status.NO_TREE if is_zero(total[0]) else Status.OK
 
 
 cdef void shrink(

@@ -276,78 +276,60 @@ cdef void make_root_word(
     pivots[word * stride] = weight_from(1, of_type)
 
 
-cdef int eliminate(
-        const weight_t* weights, weight_t* pivots, weight_t* factors, Py_ssize_t factors_stride,
-        weight_t* sums, weight_t* root_pivots, Py_ssize_t stride, Py_ssize_t n, Py_ssize_t first,
-        bint single_root, Py_ssize_t* root_word) noexcept nogil:
-    cdef const weight_t* of_type = NULL
+cdef int eliminate(const weight_t* weights, TreeSum* ws, Py_ssize_t first) noexcept nogil:
+    cdef weight_t* pivots = <weight_t*>ws.pivots
     cdef weight_t* row
     cdef weight_t* pivot
     cdef weight_t total, whole
-    cdef Py_ssize_t word, head
+    cdef Py_ssize_t n = ws.n, stride = ws.stride, word, head
     cdef double loss = 0
     # Whether ROOT counts among the heads that remain.
-    cdef bint has_root = not single_root
-    root_word[0] = 0
+    cdef bint has_root = not ws.single_root
+    ws.root_word = 0
     for word in range(n, first - 1, -1):
-        row = factors + word * factors_stride
+        row = <weight_t*>ws.factors + word * stride
         pivot = pivots + word * stride
         memcpy(row, weights + word * stride, (n + 1) * sizeof(weight_t))
-        if root_word[0] > 0:
-            row[0] = weight_from(0, of_type)
+        if ws.root_word > 0:
+            row[0] = weight_from(0, weights)
         poll_pivot(n - word)
         apply_pivots(row, pivots, stride, n, word + 1)
         total = sum_row(row + (not has_root), word - (not has_root))
-        whole = sum_row(weights + word * stride + single_root, n + 1 - single_root)
+        whole = sum_row(weights + word * stride + ws.single_root, n + 1 - ws.single_root)
         if is_zero(total):
             # No word is left that could be its head, so its head is ROOT.
             total = row[0]
             if has_root or is_zero(total):
                 return Status.NO_TREE
             has_root = True
-            root_word[0] = word
-            make_root_word(pivots, root_pivots, stride, word, n)
+            ws.root_word = word
+            make_root_word(pivots, <weight_t*>ws.root_pivots, stride, word, n)
             loss += binary_loss(total)
         else:
             # The row may have begun with more than 1, up to n, which is then lost as well.
-            loss += binary_loss(divide(total, larger(whole, weight_from(1, of_type))))
+            loss += binary_loss(divide(total, larger(whole, weight_from(1, weights))))
             divide_row(pivot, row, total, word)
             for head in range(word, min(word + 4, stride)):
-                pivot[head] = weight_from(0, of_type)
-        sums[word] = total
+                pivot[head] = weight_from(0, weights)
+        (<weight_t*>ws.sums)[word] = total
     if weight_t is double:
         return Status.OK if loss <= MAX_LOSS else Status.UNSETTLED
     else:
         return Status.OK if loss <= MAX_WIDE_LOSS else Status.LOST_DIGITS
 
 
-cdef int eliminate_words(
-        const void* weights, void* pivots, void* factors, Py_ssize_t factors_stride, void* sums,
-        void* root_pivots, Py_ssize_t stride, Py_ssize_t n, Py_ssize_t first, bint single_root,
-        bint is_wide, Py_ssize_t* root_word) noexcept nogil:
+cdef int eliminate_words(TreeSum* ws, Py_ssize_t first) noexcept nogil:
     """Eliminate words n, n - 1, ..., first of n words; n^3 / 3 multiplications for all.
 
-    With `factors_stride` 0, `factors` is one row of scratch. With a single root, a word without any
-    other word left as its head must be the dependent of ROOT: it becomes `root_word` (0 if there is
-    none), and takes the place of ROOT for the words that remain. Word 1 always is one, if none was
-    before. Returns Status.OK, Status.NO_TREE, Status.LOST_DIGITS, or Status.UNSETTLED where float64
-    does not suffice, which may also be the case where it finds no tree.
+    With a single root, a word without any other word left as its head must be the dependent of
+    ROOT: it becomes `root_word` (0 if there is none), and takes the place of ROOT for the words
+    that remain. Word 1 always is one, if none was before. Returns Status.OK, Status.NO_TREE,
+    Status.LOST_DIGITS, or Status.UNSETTLED where float64 does not suffice, which may also be the
+    case where it finds no tree.
     """
-    if is_wide:
-        return eliminate(
-            <const ExtendedFloat*>weights, <ExtendedFloat*>pivots, <ExtendedFloat*>factors,
-            factors_stride, <ExtendedFloat*>sums, <ExtendedFloat*>root_pivots, stride, n, first,
-            single_root, root_word)
-    return eliminate(
-        <const double*>weights, <double*>pivots, <double*>factors, factors_stride, <double*>sums,
-        <double*>root_pivots, stride, n, first, single_root, root_word)
-
-
-cdef int eliminate_all(TreeSum* ws) noexcept nogil:
-    """Eliminate all words, whatever their weights are; see `eliminate_words`."""
-    return eliminate_words(
-        ws.weights, ws.pivots, ws.factors, ws.stride, ws.sums, ws.root_pivots, ws.stride, ws.n, 1,
-        ws.single_root, ws.is_wide, &ws.root_word)
+    if ws.is_wide:
+        return eliminate(<const ExtendedFloat*>ws.weights, ws, first)
+    return eliminate(<const double*>ws.weights, ws, first)
 
 
 cdef int find_wide_weights(const double* square, TreeSum* ws) noexcept nogil:
@@ -377,7 +359,7 @@ cdef int sum_trees_as_is(
         const double* square, Py_ssize_t n, bint single_root, TreeSum* ws) noexcept nogil:
     cdef int status = weigh_arcs(square, n, single_root, ws)
     if status == Status.OK:
-        status = eliminate_all(ws)
+        status = eliminate_words(ws, 1)
     else:
         return status
     if status == Status.NO_TREE:

@@ -35,6 +35,12 @@ from spacy_rootmind.kernel.inside_outside cimport (
 )
 from spacy_rootmind.kernel.interrupt cimport poll, poll_row
 from spacy_rootmind.kernel.papers cimport draw_by_inverse, invert_laplacian
+from spacy_rootmind.kernel.partial_tree cimport (
+    PartialTree,
+    partial_begin,
+    partial_free,
+    partial_init,
+)
 from spacy_rootmind.kernel.partition cimport (
     TreeSum,
     log_probability,
@@ -49,16 +55,11 @@ from spacy_rootmind.kernel.random cimport Stream, draw_index, next_double, strea
 from spacy_rootmind.kernel.room cimport Layout, add_array, allocate
 from spacy_rootmind.kernel.status cimport Status
 from spacy_rootmind.kernel.without_replacement cimport (
-    ProjectiveTrie,
     Trie,
-    projective_trie_begin,
-    projective_trie_draw,
-    projective_trie_free,
     trie_begin,
     trie_draw,
+    trie_draw_projective,
     trie_free,
-    trie_init,
-    trie_log_remaining,
 )
 
 
@@ -109,9 +110,9 @@ cdef struct SamplerWorkspace:
     TreeSum root_sum        # with words and ROOT on one scale, for wilson_reject
     Ancestral ancestral
     WalkTables walk
-    Trie trie
+    PartialTree partial
     SpanSums spans          # for projective trees, which `sum` then describes
-    ProjectiveTrie projective_trie
+    Trie trie               # for distinct trees of either kind
     double* root_weights    # of words to be the root token
     double root_total       # and their sum
     double* inverse         # for colbourn: that of the Laplacian of the sentence at hand,
@@ -438,20 +439,23 @@ cdef int draw_colbourn(
 # --- without replacement -----------------------------------------------------------------------
 
 cdef bint init_distinct(SamplerWorkspace* sampler) noexcept nogil:
-    return init_sum(sampler) and trie_init(&sampler.trie, sampler.max_words) == Status.OK
+    return init_sum(sampler) and partial_init(&sampler.partial, sampler.max_words) == Status.OK
 
 
 cdef int begin_distinct(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
     cdef int status = begin_sum(sampler, n)
     if status == Status.OK and n > 0:
-        status = trie_begin(&sampler.trie, sampler.square, &sampler.sum)
+        partial_begin(&sampler.partial, sampler.square, &sampler.sum)
+        status = trie_begin(&sampler.trie, n)
     return status
 
 
 cdef int draw_distinct(
         SamplerWorkspace* sampler, Stream* random, int32_t* heads) noexcept nogil:
-    sampler.log_remaining = trie_log_remaining(&sampler.trie)
-    return trie_draw(&sampler.trie, random, heads)
+    if sampler.trie.exhausted:
+        return Status.EXHAUSTED
+    sampler.log_remaining = sampler.trie.log_remaining
+    return trie_draw(&sampler.trie, &sampler.partial, random, heads)
 
 
 # --- projective trees --------------------------------------------------------------------------
@@ -475,15 +479,15 @@ cdef int draw_projective_tree(
 
 cdef int begin_projective_distinct(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
     cdef int status = begin_projective(sampler, n)
-    return status if status != Status.OK else projective_trie_begin(&sampler.projective_trie, n)
+    return status if status != Status.OK else trie_begin(&sampler.trie, 2 * n)
 
 
 cdef int draw_projective_distinct(
         SamplerWorkspace* sampler, Stream* random, int32_t* heads) noexcept nogil:
-    if sampler.projective_trie.exhausted:
+    if sampler.trie.exhausted:
         return Status.EXHAUSTED
-    sampler.log_remaining = sampler.projective_trie.log_remaining
-    return projective_trie_draw(&sampler.projective_trie, &sampler.spans, random, heads)
+    sampler.log_remaining = sampler.trie.log_remaining
+    return trie_draw_projective(&sampler.trie, &sampler.spans, random, heads)
 
 
 # --- batches -----------------------------------------------------------------------------------
@@ -564,9 +568,9 @@ cdef class Sampler(Worker):
         tree_sum_free(&self.c.root_sum)
         ancestral_free(&self.c.ancestral)
         walk_free(&self.c.walk)
-        trie_free(&self.c.trie)
+        partial_free(&self.c.partial)
         span_sums_free(&self.c.spans)
-        projective_trie_free(&self.c.projective_trie)
+        trie_free(&self.c.trie)
         free(self.c.root_weights)
         free(self.c.inverse)
         free(self.c.work)

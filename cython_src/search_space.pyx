@@ -11,6 +11,7 @@ from libc.string cimport memcpy
 
 import numpy as np
 
+from spacy_rootmind.kernel.batch cimport check_memory
 from spacy_rootmind.kernel.decode cimport TreeWorkspace, decode_tree, workspace_free, workspace_init
 from spacy_rootmind.kernel.eisner cimport (
     ChartWorkspace,
@@ -25,12 +26,6 @@ from spacy_rootmind.kernel.status cimport Status
 cdef enum:
     MISSING = -1
     ROOT_LABEL = 0
-
-
-cdef int check_memory(Py_ssize_t m, int status) except -1:
-    if status == Status.NO_MEMORY:
-        raise MemoryError(f"no memory to search a sentence of {m - 1} words; split it")
-    return 0
 
 
 # The arguments of a decoder.
@@ -103,7 +98,6 @@ cdef class LabelledSearch:
     cdef DecodeTask task
     cdef TreeWorkspace workspace
     cdef ChartWorkspace chart
-    cdef bint has_workspace, has_chart
     cdef Rival* rivals
 
     def __cinit__(self, list scores not None, double temperature, bint projective):
@@ -119,22 +113,18 @@ cdef class LabelledSearch:
         self.weights, self.arc_labels = self.all_weights, self.all_labels
         self.heads = self.tree = np.full(len(widths), MISSING, dtype=np.int32)
         self.is_open = np.ones(self.n_sentences, dtype=np.uint8)
-        check_memory(longest, workspace_init(&self.workspace, longest - 1))
-        self.has_workspace = True
+        check_memory(longest - 1, workspace_init(&self.workspace, longest - 1))
         if projective:
-            check_memory(longest, chart_workspace_init(&self.chart, longest - 1, False))
-            self.has_chart = True
-        check_memory(longest, make_room(<void**>&self.rivals, &room, longest, sizeof(Rival)))
+            check_memory(longest - 1, chart_workspace_init(&self.chart, longest - 1, False))
+        check_memory(longest - 1, make_room(<void**>&self.rivals, &room, longest, sizeof(Rival)))
         self.task.single_root = True
         self.task.tree = &self.workspace
         self.task.chart = &self.chart if projective else NULL
 
     def __dealloc__(self):
         free(self.rivals)
-        if self.has_workspace:
-            workspace_free(&self.workspace)
-        if self.has_chart:
-            chart_workspace_free(&self.chart)
+        workspace_free(&self.workspace)
+        chart_workspace_free(&self.chart)
 
     def arcs_of(self, Py_ssize_t sentence):
         """View the weights of a sentence's arcs and their best labels, both (m, m).
@@ -271,8 +261,6 @@ cdef class SearchSpace:
     cdef int32_t[:, ::1] best       # its labels
     cdef TreeWorkspace tree
     cdef ChartWorkspace chart
-    cdef bint has_tree
-    cdef bint has_chart
 
     def __cinit__(
             self, const double[:, ::1] arcs not None, double[:, ::1] weights not None,
@@ -284,8 +272,7 @@ cdef class SearchSpace:
         self.places = np.full((m, m), MISSING, dtype=np.intp)
         self.square = np.empty((m, m))
         self.best = np.empty((m, m), dtype=np.int32)
-        check_memory(m, workspace_init(&self.tree, m - 1))
-        self.has_tree = True
+        check_memory(m - 1, workspace_init(&self.tree, m - 1))
         for dep in range(m):
             for head in range(m):
                 if head == 0:
@@ -297,10 +284,8 @@ cdef class SearchSpace:
 
     def __dealloc__(self):
         free(self.table)
-        if self.has_tree:
-            workspace_free(&self.tree)
-        if self.has_chart:
-            chart_workspace_free(&self.chart)
+        workspace_free(&self.tree)
+        chart_workspace_free(&self.chart)
 
     cdef double find_best(self, Py_ssize_t word, object allowed) except? -1:
         """Write a word's arcs with their best labels that are left; returns the highest weight.
@@ -351,7 +336,7 @@ cdef class SearchSpace:
         cdef Py_ssize_t i, label, dep, head, place
         cdef Py_ssize_t n_labels = self.n_labels
         cdef double log_prob
-        check_memory(self.m, make_room(
+        check_memory(self.m - 1, make_room(
             <void**>&self.table, &self.room, (self.n_places + deps.shape[0]) * n_labels,
             sizeof(double)))
         for i in range(deps.shape[0]):
@@ -444,9 +429,8 @@ cdef class SearchSpace:
         cdef DecodeTask task
         cdef int32_t[::1] heads, labels
         cdef int status
-        if projective and not self.has_chart:
-            check_memory(m, chart_workspace_init(&self.chart, m - 1, False))
-            self.has_chart = True
+        if projective and self.chart.block is NULL:
+            check_memory(m - 1, chart_workspace_init(&self.chart, m - 1, False))
         for word in range(1, m):
             most += self.find_best(word, left.get(word))
         found_heads, found_labels = np.empty((2, m), dtype=np.int32)
@@ -459,7 +443,8 @@ cdef class SearchSpace:
         task.chart = &self.chart if projective else NULL
         status = run_part(decode_part, &task)
         if status != Status.OK:
-            check_memory(m, status)
+            if status == Status.NO_MEMORY:
+                check_memory(m - 1, status)
             return status, None, None, None, None, None
         labels[0] = MISSING
         unknown = []

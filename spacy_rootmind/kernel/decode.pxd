@@ -9,7 +9,6 @@ from spacy_rootmind.kernel.batch cimport Batch, Worker, score_t
 
 # Nodes are numbered 0 = ROOT, 1..n = words, n+1..2n-1 = contracted cycles in order of creation.
 cdef struct TreeWorkspace:
-    Py_ssize_t max_words
     bint keep_rows          # of cycles inside other cycles, to be read later
     Py_ssize_t n_nodes      # after decode_tree without ArcMax: one past the last node
     Py_ssize_t row_width    # of the sentence at hand
@@ -43,8 +42,8 @@ cdef struct TreeWorkspace:
     int32_t* path           # stack of nodes, or the root children
 
 cdef int workspace_init(TreeWorkspace* ws, Py_ssize_t max_words) noexcept nogil
-cdef int workspace_init_keeping_rows(TreeWorkspace* ws, Py_ssize_t max_words) noexcept nogil
-cdef int workspace_init_for_arcmax(TreeWorkspace* ws, Py_ssize_t max_words) noexcept nogil
+cdef int workspace_init_for(
+    TreeWorkspace* ws, Py_ssize_t max_words, Py_ssize_t n_rows) noexcept nogil
 cdef void workspace_free(TreeWorkspace* ws) noexcept nogil
 
 cdef int arcmax_tree(

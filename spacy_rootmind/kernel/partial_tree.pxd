@@ -4,6 +4,7 @@ from libc.stdint cimport int32_t
 from spacy_rootmind.kernel.ancestral cimport Ancestral
 from spacy_rootmind.kernel.partition cimport TreeSum
 from spacy_rootmind.kernel.random cimport Stream
+from weights cimport ExtendedFloat
 
 # The part of an elimination that the words after the next one need.
 cdef struct Elimination:
@@ -46,6 +47,8 @@ cdef void partial_begin(PartialTree* tree, const double* square, TreeSum* sum) n
 cdef void partial_restart(
     PartialTree* tree, Py_ssize_t n_fixed, Py_ssize_t n_ordered) noexcept nogil
 cdef int partial_draw_rest(PartialTree* tree, Stream* random) noexcept nogil
-cdef int partial_weights(PartialTree* tree, double* weights, double* total) noexcept nogil
-cdef int partial_log_weights(PartialTree* tree, double* logs) noexcept nogil
+cdef int partial_weights(
+    PartialTree* tree, ExtendedFloat* weights, ExtendedFloat* total, bint* is_wide) noexcept nogil
+cdef int partial_wide_weights(
+    PartialTree* tree, ExtendedFloat* weights, ExtendedFloat* total) noexcept nogil
 cdef void partial_fix(PartialTree* tree, Py_ssize_t head) noexcept nogil

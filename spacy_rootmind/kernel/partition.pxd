@@ -48,13 +48,7 @@ cdef int find_highest(
 cdef int weigh_arcs(
     const double* square, Py_ssize_t n, bint single_root, TreeSum* ws) noexcept nogil
 cdef int find_wide_weights(const double* square, TreeSum* ws) noexcept nogil
-cdef double lower_root_score(
-    const double* square, Py_ssize_t dep, const TreeSum* ws, double* low) noexcept nogil
-cdef int eliminate_all(TreeSum* ws) noexcept nogil
-cdef int eliminate_words(
-    const void* weights, void* pivots, void* factors, Py_ssize_t factors_stride, void* sums,
-    void* root_pivots, Py_ssize_t stride, Py_ssize_t n, Py_ssize_t first, bint single_root,
-    bint is_wide, Py_ssize_t* root_word) noexcept nogil
+cdef int eliminate_words(TreeSum* ws, Py_ssize_t first) noexcept nogil
 
 cdef int sum_trees(
     const double* square, Py_ssize_t n, bint single_root, TreeSum* ws) noexcept nogil
