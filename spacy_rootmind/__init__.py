@@ -22,7 +22,6 @@ from spacy_rootmind.trees.sampling import sample_trees
 
 if TYPE_CHECKING:
     from spacy_rootmind.annotation.extensions import Arc, Parse, register_extensions
-    from spacy_rootmind.annotation.writing import restore_edges
     from spacy_rootmind.guidelines.constraints import Constraints
     from spacy_rootmind.matching.matcher import TreeMatcher
     from spacy_rootmind.pipeline.other_pipelines import replace_parser
@@ -56,7 +55,6 @@ __all__ = [
     "register_extensions",
     "render",
     "replace_parser",
-    "restore_edges",
     "sample_trees",
     "tree_crf",
     "tree_cross_entropy",
@@ -76,7 +74,6 @@ _LAZY = {
     "register_extensions": "spacy_rootmind.annotation.extensions",
     "render": "spacy_rootmind.rendering.api",
     "replace_parser": "spacy_rootmind.pipeline.other_pipelines",
-    "restore_edges": "spacy_rootmind.annotation.writing",
 }
 
 

@@ -99,15 +99,6 @@ class Arc:
 warn_of_outdated = WarnOnce("Parse details are None where they no longer hold: %s.")
 
 
-def is_outdated(sentence: Span) -> bool:
-    """Tell whether a sentence has other tokens or boundaries than were parsed."""
-    try:
-        read_record(sentence)
-    except OutdatedDetailsError:
-        return True
-    return False
-
-
 def _label(confidence: Confidence, place: int) -> str | None:
     """Return the label of a token when the sentence was parsed; None if it is not known."""
     return None if confidence.labels is None else confidence.label_names[confidence.labels[place]]

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.attrs import DEP, HEAD
 from spacy.tokens import Doc
 
 from spacy_rootmind.annotation import doc_trees
@@ -18,7 +17,6 @@ from spacy_rootmind.annotation.sentences import (
     Starts,
     TokenRow,
     scored_tokens,
-    sentence_starts,
 )
 from spacy_rootmind.annotation.teacher_records import read_distributions
 from spacy_rootmind.annotation.warn_once import WarnOnce
@@ -112,27 +110,3 @@ def _with_earlier_teachers(
         others = [other for other in earlier if other.teacher not in teachers]
         details = replace(details, distributions=(*others, *new))
     return start, stop, details
-
-
-def restore_edges(doc: Doc) -> Doc:
-    """Recompute the subtrees of a parsed Doc from its heads; returns the Doc.
-
-    spaCy does so by itself when it makes a Doc of a parsed one (`Doc.from_bytes`, `DocBin`,
-    `n_process`, `Doc.from_json`, `Doc.from_docs`, `Span.as_doc`) or merges or splits its tokens,
-    but stops early on strongly non-projective trees: `token.left_edge`, `right_edge` and `subtree`
-    are then too narrow. Heads, labels and sentences stay as they are.
-
-    Raises
-    ------
-    ValueError
-        If a sentence of the Doc is not a tree; the Doc is then unchanged.
-    """
-    annotation = doc.to_array([HEAD, DEP]).reshape((len(doc), 2))
-    heads = annotation[:, 0].astype(np.int64) + np.arange(len(doc))
-    doc_trees.set_trees(
-        doc,
-        heads.astype(np.int32),
-        np.ascontiguousarray(annotation[:, 1]),
-        sentence_starts(doc).astype(np.int32),
-    )
-    return doc

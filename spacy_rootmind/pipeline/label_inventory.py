@@ -1,6 +1,6 @@
 """The labels of a parser, chosen from examples or given by the user."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from spacy.training import Example
@@ -22,8 +22,8 @@ def choose_labels(
     ----------
     examples
         Training examples, or spaCy's placeholder for them.
-    given : dict or list of str, optional
-        `RootMST.label_data`, or a list of labels; the labels of the examples by default.
+    given : dict, optional
+        `RootMST.label_data`; the labels of the examples by default.
     root_label
         The root's label, unless the examples or the other labels have one.
     added
@@ -40,15 +40,16 @@ def choose_labels(
                 f"none of the {len(examples)} training examples has heads and labels: annotate "
                 f"some, for instance by converting CoNLL-U with `python -m spacy convert`"
             )
-        given_root, names = None, sorted({*others, *added})
+        given_root, names = "", sorted({*others, *added})
     else:
         given_root, names = read_labels(given)
-    if given_root is not None:
+    if given_root:
         root_label = given_root
     elif roots:
         root_label = choose_root_label(roots)
     else:
-        root_label = spelled_root(added) or root_label
+        spelled = (label for label in added if label.lower() == "root")
+        root_label = next(spelled, root_label)
     if given is not None and found and not {root_label, *names} & found:
         raise ValueError(
             f"none of the given labels {[root_label, *names]} occurs in the training "
@@ -66,41 +67,17 @@ def is_placeholder(examples: Sequence[Example]) -> bool:
     return len(examples) == 1 and not any(map(examples[0].reference.has_annotation, ANNOTATION))
 
 
-def spelled_root(labels: Iterable[str]) -> str | None:
-    """Return the first label that is spelled "root", in any case."""
-    return next((label for label in labels if label.lower() == "root"), None)
+def read_labels(data: Any) -> tuple[str, list[str]]:
+    """Read the root's label and all labels, each once, of `RootMST.label_data`.
 
-
-def read_labels(labels: Any) -> tuple[str | None, list[str]]:
-    """Split labels into the root's and the others.
-
-    Parameters
-    ----------
-    labels : dict or list of str
-        `RootMST.label_data`, or a list; a label spelled "root", in any case, is then the root's.
-
-    Returns
-    -------
-    root_label : str or None
-        None where a list has none.
-    labels : list of str
-        All labels that were given, each once.
-
-    Raises ValueError if `labels` is neither.
+    Raises ValueError if it is anything else.
     """
-    is_data = isinstance(labels, dict)
-    root_label: Any = labels.get("root_label") if is_data else None
-    names: Any = labels.get("labels") if is_data else labels
-    is_sound = not is_data or (isinstance(root_label, str) and root_label)
-    if (
-        not is_sound
-        or not isinstance(names, list | tuple)
-        or not all(isinstance(name, str) and name for name in names)
-    ):
+    root_label = data.get("root_label") if isinstance(data, dict) else None
+    names = data.get("labels") if isinstance(data, dict) else None
+    labels: list[Any] = [root_label, *names] if isinstance(names, list | tuple) else [None]
+    if not all(isinstance(label, str) and label for label in labels):
         raise ValueError(
-            f"expected labels as a list of strings, or as written by `spacy init labels`, "
-            f"received {labels!r}"
+            f"expected labels as written by `spacy init labels`, a root_label and a list of "
+            f"labels, received {data!r}"
         )
-    if root_label is None:
-        root_label = spelled_root(names)
-    return root_label, list(dict.fromkeys(names))
+    return labels[0], list(dict.fromkeys(labels[1:]))

@@ -228,12 +228,10 @@ class RootMST(TrainablePipe):
             no examples is accepted as well.
         nlp
             The pipeline, whose components the network may listen to.
-        labels : dict or list of str, optional
-            `label_data` as `spacy init labels` writes it, or a list of labels. By default, the
-            labels of the examples. The root's label is that of `label_data`, or the first one in
-            the list that is spelled "root" in any case. Otherwise
-            `annotation.reading.choose_root_label` chooses it from the examples. Without any, it is
-            an added label that is spelled like this, or stays as it is.
+        labels : dict, optional
+            `label_data` as `spacy init labels` writes it. By default, the labels of the examples;
+            `annotation.reading.choose_root_label` then chooses the root's label from them. Without
+            any, it is an added label that is spelled "root" in any case, or stays as it is.
 
         Raises
         ------
@@ -338,13 +336,7 @@ class RootMST(TrainablePipe):
         unscored = unscored_labels(gold, scores.trees, columns)
         self._warn_of_labels(examples, unscored)
         backprop(gradient)
-        if self._trains_boundaries(gold) and not self.cfg["finds_boundaries"]:
-            self.cfg["finds_boundaries"] = True
-            util.logger.info(
-                "[%s] a training Doc has several sentences: from now on, sentence boundaries are "
-                "learnt, and predicted where a Doc has none.",
-                self.name,
-            )
+        self.cfg["finds_boundaries"] = self._trains_boundaries(gold)
         if sgd is not None and sgd is not False:
             self.finish_update(sgd)
         losses[self.name] += loss
@@ -443,7 +435,7 @@ class RootMST(TrainablePipe):
         util.logger.warning(
             "[%s] the labels %s of training arcs are not learnt (the heads of these arcs are): "
             "the network scores %d others. To learn them, call `add_label` with each before "
-            "training, or give `initialize` examples with these labels, or a list as `labels`.",
+            "training, or give `initialize` examples with these labels.",
             self.name,
             names,
             len(self.cfg["labels"]),

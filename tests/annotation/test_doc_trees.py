@@ -8,7 +8,6 @@ import spacy
 from reference import random_heads
 from spacy.tokens import Doc
 
-from spacy_rootmind import restore_edges
 from spacy_rootmind.annotation.doc_trees import set_trees
 
 
@@ -126,45 +125,3 @@ def test_set_trees_empty_doc(vocab):
     doc = plain_doc(vocab, 0)
     write(doc, [], [])
     assert len(doc) == 0
-
-
-def merged(doc):
-    """The Doc, after a merge that leaves its tokens as they are."""
-    with doc.retokenize() as retokenizer:
-        retokenizer.merge(doc[:1])
-    return doc
-
-
-@pytest.mark.parametrize(
-    "rebuilt",
-    [
-        lambda doc: Doc(doc.vocab).from_bytes(doc.to_bytes()),
-        lambda doc: Doc(doc.vocab).from_json(doc.to_json()),
-        lambda doc: Doc.from_docs([doc]),
-        lambda doc: doc[:].as_doc(),
-        merged,
-    ],
-    ids=["from_bytes", "from_json", "from_docs", "as_doc", "retokenize"],
-)
-def test_restore_edges_mends_what_spacy_found_only_in_part(vocab, rebuilt):
-    rng = np.random.default_rng(3)
-    n_mended = 0
-    for _ in range(60):
-        heads, starts = random_doc_heads(rng, [int(rng.integers(12, 30)), 5])
-        doc = plain_doc(vocab, len(heads))
-        write(doc, heads, starts)
-        edges = [(t.left_edge.i, t.right_edge.i) for t in doc]
-        again = rebuilt(doc)
-        n_mended += edges != [(t.left_edge.i, t.right_edge.i) for t in again]
-        assert restore_edges(again) is again
-        assert_doc_agrees(again, heads, starts)
-    assert n_mended > 0
-
-
-def test_restore_edges_refuses_what_is_no_tree(vocab):
-    doc = Doc(vocab, words=["a", "b", "c"], heads=[1, 0, 2], deps=["x", "y", "ROOT"])
-    before = doc.to_bytes()
-    with pytest.raises(ValueError, match=r"cycle|root"):
-        restore_edges(doc)
-    assert doc.to_bytes() == before
-    assert len(restore_edges(Doc(vocab))) == 0

@@ -13,7 +13,6 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 
 from spacy_rootmind import configure
-from spacy_rootmind.annotation.extensions import is_outdated
 from spacy_rootmind.annotation.sentences import words_of
 from spacy_rootmind.formats.conllu import write_conllu
 from spacy_rootmind.formats.lines import Inputs
@@ -154,13 +153,12 @@ def test_other_sentences_of_a_doc_need_no_details(nlp, change):
     change(constraints=lambda doc: constraints if len(doc) > 5 else Constraints())
     broken = nlp(f"{SUBJECTS} It rained.")
     for doc in (broken, Doc.from_docs([nlp("It rained."), broken])):
-        assert not any(map(is_outdated, doc.sents))
         assert status_of(doc) == [None] * (len(status_of(doc)) - 2) + ["broken", None]
         assert [token._.head_prob for token in doc] == [None] * len(doc)
         assert count_doc(doc).broken == 1
     with broken.retokenize() as retokenizer:
         retokenizer.merge(broken[:2])
-    assert [is_outdated(sentence) for sentence in broken.sents] == [True, False]
+    assert status_of(broken) == [None, None]
 
 
 def test_beyond_the_limit_trees_are_valid_and_not_proven(nlp, monkeypatch):
