@@ -11,7 +11,7 @@ import train
 from gold_words import gold_words
 from spacy.training import Corpus
 from spacy.util import load_config
-from train import BEST, COMPONENTS, choose_components, overrides_of
+from train import BEST, COMPONENTS, SIZES, choose_components, overrides_of, size_of
 
 
 class Runs(list):
@@ -124,6 +124,31 @@ def test_settings_reach_spacy_train(runs, run, corpora, monkeypatch):
     assert (options["--training.dropout"], options["--nlp.batch_size"]) == ("0.5", "7")
     assert options["--gpu-id"] == "2"
     assert options["--paths.dev"] == str(corpora / "orthographic" / "dev.spacy")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "steps", "dropout"),
+    [
+        ([], 500, 0.4),
+        (["--steps", "50"], 50, 0.4),
+        (["--overrides", "training.dropout=0.1"], 500, 0.1),
+    ],
+)
+def test_settings_follow_from_the_size_of_the_treebank(arguments, steps, dropout, runs, run):
+    run(*arguments)
+    [options] = runs.commands
+    assert options["--training.max_steps"] == str(steps)
+    assert options["--training.optimizer.learn_rate.warmup_steps"] == str(steps // 10)
+    assert options["--training.dropout"] == str(dropout)
+    assert options["--training.batcher.size"] == "500"
+
+
+def test_large_treebanks_and_encoders_have_the_settings_of_the_config(corpora):
+    sizes = [size_of(n) for n in (0, 9_999, 10_000, 99_999, 100_000)]
+    assert sizes == [SIZES[0], SIZES[0], SIZES[1], SIZES[-1], None]
+    own = overrides_of({}, corpora / "orthographic", 0, "", {"a.b": 1})
+    assert own["a.b"] == "1"
+    assert set(own) == {"paths.train", "paths.dev", "a.b"}
 
 
 ALL = dict.fromkeys(("LEMMA", "UPOS", "XPOS", "FEATS"), 1.0)
