@@ -10,11 +10,11 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import srsly
 from convert import FITTED, SYNTACTIC
-from pretrained import AUTO, CPU, ENCODERS, check, choose, settings_of
+from pretrained import AUTO, CPU, ENCODERS, check, check_encoder, choose
 from thinc.api import Config
 from wasabi import msg
 
@@ -98,24 +98,23 @@ def size_of(n_words: int) -> Size | None:
 
 
 def overrides_of(
-    config: Config, corpus: Path, steps: int, text: str, encoder: dict[str, Any] | None = None
+    config: Config, corpus: Path, steps: int, text: str, *, by_size: bool = True
 ) -> dict[str, str]:
     """Collect the settings of the config to change.
 
-    Without an encoder, they follow from the size of the treebank. `encoder` has those for a
-    pretrained one. `steps` replaces the number of steps, unless it is 0. The learning rate falls
-    over these steps, after a warm-up of at most a tenth of them, and the dev set is scored five
-    times. `text` has more settings, such as "training.dropout=0.3 training.batcher.size=500".
+    With `by_size`, they follow from the number of training words. `steps` replaces the number of
+    steps, unless it is 0. The learning rate falls over these steps, after a warm-up of at most a
+    tenth of them, and the dev set is scored five times. `text` has more settings, such as
+    "training.dropout=0.3 training.batcher.size=500".
     """
     about = srsly.read_json(corpus / "treebank.json")
     settings = {
         "paths.train": str(corpus / "train.spacy"),
         "paths.dev": str(corpus / "dev.spacy"),
-        **{name: str(value) for name, value in (encoder or {}).items()},
     }
     if about["words"] == SYNTACTIC:
         settings.update({"corpora.train.@readers": READER, "corpora.dev.@readers": READER})
-    size = size_of(about["counts"]["train"]["words"]) if encoder is None else None
+    size = size_of(about["counts"]["train"]["words"]) if by_size else None
     if size is not None:
         settings |= {**BY_SIZE, "training.dropout": str(size.dropout)}
         steps = steps or size.steps
@@ -237,16 +236,18 @@ def main() -> None:
         check(args.encoder, args.pretrained, args.gpu_id)
         components, remarks = choose_components(args.components, about["annotated"])
         encoder, reason = choose(args.encoder, args.pretrained, about["code"])
-        kinds = {} if encoder is None else {args.encoder: encoder}
+        if encoder is not None:
+            check_encoder(encoder)
         fits = about["tokenizer"] == FITTED
         expander = [EXPANDER] if about["counts"]["train"]["merged"] else []
         names = [*components, PARSER, *expander]
         options = ConfigOptions(
-            about["lang"], ",".join(names), ud=True, fit_tokenizer=fits, **kinds
+            about["lang"], ",".join(names), ud=True, fit_tokenizer=fits, transformer=encoder
         )
-        sizes = None if encoder is None else settings_of(args.encoder, encoder)
         config = make_config(options)
-        settings = overrides_of(config, args.corpus, args.steps, args.overrides, sizes)
+        settings = overrides_of(
+            config, args.corpus, args.steps, args.overrides, by_size=encoder is None
+        )
     except (ValueError, CommandError) as error:
         sys.exit(str(error))
     msg.info(reason)
