@@ -109,14 +109,6 @@ class MWTExpander(TrainablePipe):
             self._prior_of = self.cfg["tokens"]
         return self._prior
 
-    def add_label(self, label: str) -> int:
-        """Refuse a new script: the words of a corpus decide which there are."""
-        if label in self.labels:
-            return 0
-        raise ValueError(
-            f"[{self.name}] expected scripts from `initialize`, received the label {label!r}"
-        )
-
     # --- prediction --------------------------------------------------------------------------
 
     def predict(self, docs: Iterable[Doc]) -> list[dict[int, list[int]]]:
@@ -226,14 +218,13 @@ class MWTExpander(TrainablePipe):
         try:
             numbers = range(len([Script.from_label(label) for label in labels["labels"]]) + 1)
             counts = [count for own in labels["tokens"].values() for count in own.items()]
-            is_sound = all(int(number) in numbers and count > 0 for number, count in counts)
+            if not all(int(number) in numbers and count > 0 for number, count in counts):
+                raise ValueError("counts are not of these scripts")
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(
                 f"[{self.name}] expected labels as `spacy init labels` writes them for this "
                 f"component, received {str(labels)[:80]!r}: {error}"
             ) from error
-        if not is_sound:
-            raise ValueError(f"[{self.name}] expected counts of known scripts, received others")
 
     def _collect(self, examples: Iterable[Example]) -> dict[str, Any]:
         """Collect the scripts and count the tokens of references."""
