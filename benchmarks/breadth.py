@@ -2,8 +2,8 @@
 
 Usage: python benchmarks/breadth.py --ud DIR [--treebanks NAME ...] [--systems NAME ...] [--out DIR]
 
-Pipelines are those of projects/ud with its defaults and one seed, and UDPipe 1 is trained on the
-same files with its own (`udpipe.py`). A treebank without a training set is trained on its dev set.
+projects/ud trains pipelines with its defaults and one seed, and UDPipe 1 is trained on the same files
+with its own defaults (`udpipe.py`). A treebank without a training set is trained on its dev set.
 Scores are F1 by the official scorer, from raw text with paragraphs. Each training is a process of
 one thread, and its CPU time is that of all its work: reading, evaluations on the dev set, saving.
 
@@ -115,7 +115,7 @@ def copy_treebank(source: Path, folder: Path) -> Path:
 
 
 def run_script(script: Path, *arguments: object) -> float:
-    """Run a script with one thread; returns its CPU seconds, and those of its own processes."""
+    """Run a script with one thread; returns the CPU seconds of it and its own processes."""
     command = [sys.executable, *map(str, (script, *arguments))]
     before = children_seconds()
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
