@@ -2,10 +2,10 @@
 
 Usage: python benchmarks/breadth.py --ud DIR [--treebanks NAME ...] [--systems NAME ...] [--out DIR]
 
-projects/ud trains pipelines with its defaults and one seed, and UDPipe 1 is trained on the same files
-with its own defaults (`udpipe.py`). A treebank without a training set is trained on its dev set.
-Scores are F1 by the official scorer, from raw text with paragraphs. Each training is a process of
-one thread, and its CPU time is that of all its work: reading, evaluations on the dev set, saving.
+projects/ud trains pipelines with its defaults and one seed, and UDPipe 1 is trained on the same
+files with its own defaults (`udpipe.py`). A treebank without a training set is trained on its dev
+set. Scores are F1 by the official scorer, from raw text with paragraphs. Each training is a process
+of one thread; its CPU time includes reading, evaluations on the dev set, and saving.
 
 Needs the packages udtools and ufal.udpipe. Each finished training is a line in breadth.jsonl: a run
 that was interrupted continues when the same command is repeated. Writes breadth.md.
