@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import srsly
-from convert import FITTED, SYNTACTIC
+from convert import SYNTACTIC
 from pretrained import AUTO, CPU, ENCODERS, check, check_encoder, choose
 from thinc.api import Config
 from wasabi import msg
@@ -238,11 +238,14 @@ def main() -> None:
         encoder, reason = choose(args.encoder, args.pretrained, about["code"])
         if encoder is not None:
             check_encoder(encoder)
-        fits = about["tokenizer"] == FITTED
         expander = [EXPANDER] if about["counts"]["train"]["merged"] else []
         names = [*components, PARSER, *expander]
         options = ConfigOptions(
-            about["lang"], ",".join(names), ud=True, fit_tokenizer=fits, transformer=encoder
+            about["lang"],
+            ",".join(names),
+            ud=True,
+            fit_tokenizer=about["is_fitted"],
+            transformer=encoder,
         )
         config = make_config(options)
         settings = overrides_of(
