@@ -33,20 +33,12 @@ from lib.pipelines import read_gold, score_text, words_per_second
 from lib.plots import ORANGE, TEAL, panels, save
 from lib.records import Record, Records
 from lib.tables import setup_line, spread, table, write_markdown
-from lib.trainings import (
-    PARSER,
-    ROOT_MST,
-    convert_treebank,
-    limit_nothing,
-    limit_steps,
-    set_corpus,
-    system_config,
-    train,
-)
+from lib.trainings import convert_treebank, limit_steps, set_corpus, train
 from spacy.tokens import Doc, DocBin
 from spacy.util import load_config
 from thinc.api import Config
 
+from spacy_rootmind.compat import init_config
 from spacy_rootmind.pipeline.vectors import HalfPrecisionVectors
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -69,14 +61,14 @@ class Student:
 
     settings: dict[str, float] = field(default_factory=dict)
     is_taught: bool = True
-    system: str = ROOT_MST
+    is_spacys: bool = False
 
 
 QRNN = f"{MODEL}.qrnn_width"
 ARCS, LABELS = f"{MODEL}.arc_width", f"{MODEL}.label_width"
 SLIM = {f"{ENCODER}.depth": 2, f"{ENCODER}.maxout_pieces": 2, LABELS: 32}
 STUDENTS = {
-    "spaCy's parser": Student(is_taught=False, system=PARSER),
+    "spaCy's parser": Student(is_taught=False, is_spacys=True),
     "gold only": Student(is_taught=False),
     "wide": Student({f"{ENCODER}.width": 128, QRNN: 288, ARCS: 192}),
     "slim": Student({**SLIM, QRNN: 144, ARCS: 96}),
@@ -117,11 +109,12 @@ def parse_arguments() -> argparse.Namespace:
 
 def make_config(student: Student, options: argparse.Namespace, seed: int) -> Config:
     """Make the config of a training."""
-    if student.system == PARSER:
-        config = system_config(PARSER, "en")
+    if student.is_spacys:
+        config = init_config(lang="en", pipeline=["parser"], optimize="efficiency", gpu=False)
+        config["nlp"]["after_pipeline_creation"] = {"@callbacks": "spacy_rootmind.fast_cpu.v1"}
         set_corpus(config, options.corpus, seed)
         fit_tokenizer(config)
-        limit_nothing(config)
+        config["training"]["patience"] = 0
         config["training"]["max_steps"] = options.steps
         config["training"]["eval_frequency"] = max(1, options.steps // EVALUATIONS)
         return config
@@ -150,11 +143,11 @@ def fit_tokenizer(config: Config) -> None:
 def train_and_score(key: tuple, options: argparse.Namespace, output: Path) -> Record:
     """Train a student, keep its last pipeline, and score it on the test set."""
     name, _, seed = key
-    times = train(make_config(STUDENTS[name], options, seed), output)
+    seconds = train(make_config(STUDENTS[name], options, seed), output)
     nlp = spacy.load(output / "model-last")
     scores = score_text(nlp, read_gold(options.corpus / "test.spacy"))
     return {
-        "seconds": times.end,
+        "seconds": seconds,
         **{key: scores[key] for key in SCORES.values()},
     }
 

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.attrs import ORTH
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
@@ -51,8 +50,6 @@ subword_features = true
 """)["model"]
 # Docs that the layers are sized by.
 SAMPLE = 10
-# Tokens whose choices are kept.
-MAX_KEPT = 1 << 16
 
 
 class Target(NamedTuple):
@@ -87,11 +84,7 @@ class MWTExpander(TrainablePipe):
         self.scorer = scorer
         self.cfg: dict[str, Any] = {"labels": [], "tokens": {}}
         self._prior = Prior([])
-        self._prior_of: tuple[Any, ...] = ()
-        # For one prior: choices by the hash of a token, and targets by a token and its words.
-        self._kept: dict[int, Choices | None] = {}
-        self._kept_targets: dict[tuple[str, Expansion | None], tuple[Choices, int] | None] = {}
-        self._kept_for: Prior | None = None
+        self._prior_of: dict[str, Any] | None = None
         register(*WORDS)
 
     @property
@@ -107,25 +100,14 @@ class MWTExpander(TrainablePipe):
     @property
     def prior(self) -> Prior:
         """Probabilities of scripts by the token alone."""
-        current = (self.cfg["labels"], self.cfg["tokens"])
-        if not self._prior_of or any(
-            a is not b for a, b in zip(current, self._prior_of, strict=True)
-        ):
+        if self._prior_of is not self.cfg["tokens"]:
             tokens = {
                 token: {int(number): count for number, count in counts.items()}
                 for token, counts in self.cfg["tokens"].items()
             }
             self._prior = Prior([Script.from_label(label) for label in self.labels], tokens)
-            self._prior_of = current
+            self._prior_of = self.cfg["tokens"]
         return self._prior
-
-    def add_label(self, label: str) -> int:
-        """Refuse a new script: the words of a corpus decide which there are."""
-        if label in self.labels:
-            return 0
-        raise ValueError(
-            f"[{self.name}] expected scripts from `initialize`, received the label {label!r}"
-        )
 
     # --- prediction --------------------------------------------------------------------------
 
@@ -168,17 +150,8 @@ class MWTExpander(TrainablePipe):
 
     def _choices(self, doc: Doc) -> dict[int, Choices]:
         """Find the choices of a Doc's tokens, by their place."""
-        prior = self.prior
-        if self._kept_for is not prior or len(self._kept) > MAX_KEPT:
-            self._kept, self._kept_targets, self._kept_for = {}, {}, prior
-        found = {}
-        for place, orth in enumerate(doc.to_array(ORTH).tolist()):
-            if orth not in self._kept:
-                self._kept[orth] = prior.choices(doc.vocab.strings[orth])
-            own = self._kept[orth]
-            if own is not None:
-                found[place] = own
-        return found
+        found = ((token.i, self.prior.choices(token.text)) for token in doc)
+        return {place: own for place, own in found if own is not None}
 
     def expand_into(self, text: str, words: Sequence[Mapping[str, str]]) -> Expansion | None:
         """Find the expansion of a token into given words; None if no script makes these words.
@@ -245,14 +218,13 @@ class MWTExpander(TrainablePipe):
         try:
             numbers = range(len([Script.from_label(label) for label in labels["labels"]]) + 1)
             counts = [count for own in labels["tokens"].values() for count in own.items()]
-            is_sound = all(int(number) in numbers and count > 0 for number, count in counts)
+            if not all(int(number) in numbers and count > 0 for number, count in counts):
+                raise ValueError("counts are not of these scripts")
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(
                 f"[{self.name}] expected labels as `spacy init labels` writes them for this "
                 f"component, received {str(labels)[:80]!r}: {error}"
             ) from error
-        if not is_sound:
-            raise ValueError(f"[{self.name}] expected counts of known scripts, received others")
 
     def _collect(self, examples: Iterable[Example]) -> dict[str, Any]:
         """Collect the scripts and count the tokens of references."""
@@ -307,21 +279,13 @@ class MWTExpander(TrainablePipe):
             text, token = example.predicted[place].text, example.reference[int(gold[place])]
             if token.text != text:
                 continue
-            key = text, read_expansion(token)
-            if key not in self._kept_targets:
-                self._kept_targets[key] = self._find_target(*key)
-            target = self._kept_targets[key]
-            if target is not None:
-                found.append(Target(place, *target))
+            expansion = read_expansion(token)
+            number = NONE if expansion is None else self._find_number(text, expansion)
+            # Without this occurrence.
+            choices = None if number is None else self.prior.choices(text, number)
+            if choices is not None and number in choices.numbers:
+                found.append(Target(place, choices, choices.numbers.tolist().index(number)))
         return found
-
-    def _find_target(self, text: str, expansion: Expansion | None) -> tuple[Choices, int] | None:
-        """Find a token's choices, without this occurrence, and the right one; None without it."""
-        number = NONE if expansion is None else self._find_number(text, expansion)
-        choices = None if number is None else self.prior.choices(text, number)
-        if choices is None or number not in choices.numbers:
-            return None
-        return choices, choices.numbers.tolist().index(number)
 
     def _find_number(self, text: str, expansion: Expansion) -> int | None:
         """Find the script that expands a token so, if it is known."""

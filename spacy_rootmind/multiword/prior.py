@@ -18,6 +18,8 @@ LEAST_SHARE = 0.005
 LEAST_NONE = 0.02
 # The share of tokens with a script that has no stem, apart from their own occurrences.
 WHOLE_SHARE = 0.5
+# Tokens whose choices are kept.
+MAX_KEPT = 1 << 16
 
 
 class Choices(NamedTuple):
@@ -60,6 +62,7 @@ class Prior:
                 self._ends.setdefault(ends, []).append(number)
         self._sizes = sorted({(len(start), len(end)) for start, end in self._ends})
         self._shares = self._find_shares()
+        self._kept: dict[tuple[str, int | None], Choices | None] = {}
 
     @classmethod
     def from_corpus(cls, scripts: Sequence[Script], tokens: Iterable[tuple[str, int]]) -> "Prior":
@@ -80,6 +83,13 @@ class Prior:
 
         For a token of the corpus, one occurrence of the number `left_out` is not counted.
         """
+        if (token, left_out) not in self._kept:
+            if len(self._kept) >= MAX_KEPT:
+                self._kept.clear()
+            self._kept[token, left_out] = self._find_choices(token, left_out)
+        return self._kept[token, left_out]
+
+    def _find_choices(self, token: str, left_out: int | None) -> Choices | None:
         counts = self.tokens.get(lowered(token), {})
         shares = {number: self._shares.get(number, WHOLE_SHARE) for number in self._fitting(token)}
         shares = {n: share for n, share in shares.items() if share >= LEAST_SHARE or n in counts}

@@ -14,7 +14,6 @@ from spacy_rootmind.training.tokenizer_rules import (
     CASE,
     INFIX,
     PREFIX,
-    RUN,
     SUFFIX,
     WHOLE,
     Rule,
@@ -111,11 +110,15 @@ def propose_runs(given: Chunks) -> list[Rule]:
     for (text, gold), count in given.readings.items():
         for match in re.finditer(r"([\W_])\1+", text):
             (joined if match.span() in gold else apart)[match[1]] += count
-    return [
-        Rule(RUN, char)
-        for char in sorted(joined)
-        if joined[char] >= max(MIN_COUNT, MIN_SHARE * (joined[char] + apart[char]))
-    ]
+    rules = []
+    for char in sorted(joined):
+        if joined[char] >= max(MIN_COUNT, MIN_SHARE * (joined[char] + apart[char])):
+            mark = re.escape(char)
+            # The end of a string is searched for from all places: one that is inside a run would
+            # look at the rest of it again.
+            rules += [Rule(kind, f"{mark}{mark}+") for kind in (PREFIX, INFIX)]
+            rules.append(Rule(SUFFIX, f"{mark}(?<!{mark}{mark}){mark}+"))
+    return rules
 
 
 # --- tokens that are kept together -------------------------------------------------------------

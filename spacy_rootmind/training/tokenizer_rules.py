@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from spacy.attrs import ORTH
 from spacy.tokenizer import Tokenizer
 
-PREFIX, SUFFIX, INFIX, WHOLE, RUN, CASE = "prefix", "suffix", "infix", "whole", "run", "case"
+PREFIX, SUFFIX, INFIX, WHOLE, CASE = "prefix", "suffix", "infix", "whole", "case"
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class Rule:
     """A rule of a tokenizer.
 
     PREFIX, SUFFIX or INFIX: what the pattern matches in this place is a token. WHOLE: a string that
-    the pattern matches as a whole is a token; patterns have no anchors. RUN: a character, repeated,
-    is a token in all places. CASE: a string has these parts as tokens.
+    the pattern matches as a whole is a token; patterns have no anchors. CASE: a string has these
+    parts as tokens.
     """
 
     kind: str
@@ -32,24 +32,13 @@ class Rule:
     @property
     def trigger(self) -> str:
         """A pattern that is found in all strings whose tokens the rule changes."""
-        if self.kind == RUN:
-            return re.escape(self.text) + "{2}"
         return re.escape(self.text) if self.kind == CASE else self.text
 
 
 def _affixes(rules: Sequence[Rule], kind: str) -> list[str]:
-    """Return the anchored patterns of prefixes, suffixes or infixes; runs come first."""
+    """Return the anchored patterns of prefixes, suffixes or infixes."""
     forms = {PREFIX: "^{}", SUFFIX: "{}$", INFIX: "{}"}
-    patterns = []
-    for rule in rules:
-        if rule.kind == RUN:
-            char = re.escape(rule.text)
-            # The end of a string is searched for from all places: one that is inside a run would
-            # look at the rest of it again.
-            once = f"{char}(?<!{char}{char})" if kind == SUFFIX else char
-            patterns.append(f"{once}{char}+")
-    patterns += [rule.text for rule in rules if rule.kind == kind]
-    return [forms[kind].format(pattern) for pattern in patterns]
+    return [forms[kind].format(rule.text) for rule in rules if rule.kind == kind]
 
 
 def _joined(patterns: list[str], method: Callable | None) -> re.Pattern | None:

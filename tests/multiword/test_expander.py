@@ -307,7 +307,7 @@ def test_labels_of_others_are_refused(trained):
         {**labels, "tokens": {"du": 3}},
         {**labels, "tokens": {"du": {"99": 3}}},
     ):
-        with pytest.raises(ValueError, match=r"\[mwt_expander\] expected (labels|counts)"):
+        with pytest.raises(ValueError, match=r"\[mwt_expander\] expected labels"):
             expander.initialize(lambda: examples_of(nlp), nlp=nlp, labels=wrong)
         assert expander.labels == ()
 

@@ -25,7 +25,7 @@ def corpora(made, tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("corpora")
     for words in WORDS:
-        convert(made[0], folder / words, words, "auto", 10)
+        convert(made[0], folder / words, words, "auto")
     return folder
 
 

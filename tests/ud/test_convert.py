@@ -141,7 +141,7 @@ def test_sentences_of_a_script_without_spaces_are_joined_without_one():
 def test_made_up_treebank_is_converted_completely(made, tmp_path):
     folder, counts = made
     for words in convert.WORDS:
-        convert.convert(folder, tmp_path / words, words, "auto", 10)
+        convert.convert(folder, tmp_path / words, words, "auto")
         about = srsly.read_json(tmp_path / words / "treebank.json")
         assert (about["treebank"], about["code"], about["lang"]) == ("UD_Made-Up", "en_made", "en")
         assert about["license"] == "CC0 1.0"

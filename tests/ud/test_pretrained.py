@@ -1,25 +1,19 @@
-"""Pretrained encoders: checks of requirements, and settings of the config."""
+"""Pretrained encoders: checks of requirements."""
 
-import json
 import sys
 from importlib.metadata import PackageNotFoundError
-from pathlib import Path
 
 import check
 import pretrained
 import pytest
 from conftest import CONFIGS
-from pretrained import KINDS, SetupError, check_gpu, choose, settings_of
+from pretrained import MULTILINGUAL_ENCODER, SetupError, check_encoder, check_gpu, choose
 from spacy.util import load_config
-
-SIZES = "components.transformer.model"
-
 
 SCORER = {"udtools": "0.2.9"}
 ALL = {
     **SCORER,
     "spacy-transformers": "1.4.0",
-    "spacy-curated-transformers": "0.3.1",
     "transformers": "4.53.2+own",
 }
 
@@ -46,13 +40,12 @@ def check_command(made, monkeypatch):
 # --- before anything is done -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("encoder", "kind"), KINDS.items())
-def test_missing_package_is_named_with_what_installs_it(check_command, encoder, kind):
+def test_missing_package_is_named_with_what_installs_it(check_command):
     with pytest.raises(SystemExit) as error:
-        check_command(encoder, installed=SCORER)
+        check_command("transformer", installed=SCORER)
     assert str(error.value) == (
-        f"--vars.encoder {encoder} needs the package {kind.package!r}, which is not installed: "
-        f'pip install -e "../..[{kind.extra}]", in projects/ud of a checkout'
+        "--vars.encoder transformer needs the package 'spacy-transformers', which is not "
+        'installed: pip install -e "../..[transformers]", in projects/ud of a checkout'
     )
 
 
@@ -82,42 +75,17 @@ def test_missing_gpu_raises(check_command, monkeypatch):
 # --- which encoder -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_encoder_suits_the_treebanks_language(name):
-    shipped = load_config(CONFIGS / f"{name}.cfg")
-    assert choose(name, "auto", "en_ewt")[0] == shipped["paths"]["encoder"]
-    found, reason = choose(name, "auto", "kk_ktb")
-    assert found == KINDS[name].multilingual
+def test_encoder_suits_the_treebanks_language():
+    shipped = load_config(CONFIGS / "transformer.cfg")
+    assert choose("transformer", "auto", "en_ewt")[0] == shipped["paths"]["encoder"]
+    found, reason = choose("transformer", "auto", "kk_ktb")
+    assert found == MULTILINGUAL_ENCODER
     assert found in reason
     assert "'kk'" in reason
-    assert choose(name, "own/model", "kk_ktb") == ("own/model", "encoder own/model")
+    assert choose("transformer", "own/model", "kk_ktb") == ("own/model", "encoder own/model")
 
 
-# --- what the config has to say ----------------------------------------------------------------
-
-
-def test_sizes_are_the_encoders(bert):
-    assert settings_of("transformer", bert) == {}
-    settings = settings_of("curated", bert)
-    model = load_config(CONFIGS / "curated.cfg")["components"]["transformer"]["model"]
-    own = json.loads((Path(bert) / "config.json").read_text("utf8"))
-    assert settings[f"{SIZES}.hidden_width"] == own["hidden_size"] == 32
-    assert settings[f"{SIZES}.vocab_size"] == own["vocab_size"] == 300
-    assert settings[f"{SIZES}.num_hidden_layers"] == 2
-    assert settings[f"{SIZES}.model_max_length"] == own["max_position_embeddings"] == 64
-    assert settings[f"{SIZES}.hidden_dropout_prob"] == 0.0
-    # The config's settings of an encoder are set, and nothing else.
-    kept = {"@architectures", "mixed_precision", "torchscript", "wrapped_listener"}
-    kept |= {"piece_encoder", "with_spans", "grad_scaler_config"}
-    named = {name.rpartition(".")[2] for name in settings}
-    assert named == model.keys() - kept
-
-
-def test_only_a_bert_is_curated(bert, sentences, tmp_path):
-    from encoders import write_roberta
-
-    (tmp_path / "roberta").mkdir()
-    roberta = write_roberta(tmp_path / "roberta", sentences)
-    with pytest.raises(SetupError, match=r"is of type 'roberta': choose .*--vars.encoder transf"):
-        settings_of("curated", roberta)
-    assert settings_of("transformer", roberta) == {}
+def test_encoder_that_cannot_be_read_raises(bert, tmp_path):
+    check_encoder(bert)
+    with pytest.raises(SetupError, match=r"cannot read the encoder .* no config\.json"):
+        check_encoder(str(tmp_path))

@@ -1,6 +1,5 @@
 """The project as users run it, with very small networks and few steps."""
 
-import csv
 import re
 import shutil
 
@@ -90,8 +89,6 @@ def test_all_seeds_are_scored(ran):
     assert values[0] != values[1]
     assert summary["official"]["Words"]["mean"] > 0.95
     assert summary["gold"]["root_violations"]["mean"] == 0.0
-    with (metrics / "summary.csv").open(encoding="utf8", newline="") as file:
-        assert len(list(csv.reader(file))) > 10
 
 
 def test_best_parser_parses_and_names_its_treebank(ran):

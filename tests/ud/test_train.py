@@ -8,10 +8,11 @@ import pytest
 import spacy
 import srsly
 import train
+from convert import WORDS
 from gold_words import gold_words
 from spacy.training import Corpus
 from spacy.util import load_config
-from train import BEST, COMPONENTS, choose_components, overrides_of
+from train import BEST, COMPONENTS, SIZES, choose_components, overrides_of, size_of
 
 
 class Runs(list):
@@ -126,6 +127,30 @@ def test_settings_reach_spacy_train(runs, run, corpora, monkeypatch):
     assert options["--paths.dev"] == str(corpora / "orthographic" / "dev.spacy")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "steps", "dropout"),
+    [
+        ([], 500, 0.4),
+        (["--steps", "50"], 50, 0.4),
+        (["--overrides", "training.dropout=0.1"], 500, 0.1),
+    ],
+)
+def test_settings_follow_from_the_size_of_the_treebank(arguments, steps, dropout, runs, run):
+    run(*arguments)
+    [options] = runs.commands
+    assert options["--training.max_steps"] == str(steps)
+    assert options["--training.optimizer.learn_rate.warmup_steps"] == str(steps // 10)
+    assert options["--training.dropout"] == str(dropout)
+    assert options["--training.batcher.size"] == "500"
+
+
+def test_large_treebanks_and_encoders_have_the_settings_of_the_config(corpora):
+    sizes = [size_of(n) for n in (0, 9_999, 10_000, 99_999, 100_000)]
+    assert sizes == [SIZES[0], SIZES[0], SIZES[1], SIZES[-1], None]
+    own = overrides_of({}, corpora / "orthographic", 0, "a.b=1", by_size=False)
+    assert set(own) == {"paths.train", "paths.dev", "a.b"}
+
+
 ALL = dict.fromkeys(("LEMMA", "UPOS", "XPOS", "FEATS"), 1.0)
 
 
@@ -147,9 +172,10 @@ def test_components_learn_what_the_treebank_annotates(text, shares, names, remar
 
 
 def test_syntactic_words_are_read_as_they_are(corpora):
-    reader = overrides_of({}, corpora / "syntactic", 0, "", {})["corpora.train.@readers"]
-    assert spacy.registry.readers.get(reader) is gold_words
-    assert "corpora.train.@readers" not in overrides_of({}, corpora / "orthographic", 0, "", {})
+    config = {"training": {"optimizer": {"learn_rate": {"warmup_steps": 1}}}}
+    syntactic, orthographic = (overrides_of(config, corpora / words, 0, "") for words in WORDS)
+    assert spacy.registry.readers.get(syntactic["corpora.train.@readers"]) is gold_words
+    assert "corpora.train.@readers" not in orthographic
     nlp = spacy.blank("xx")
     path = corpora / "syntactic" / "train.spacy"
     own, plain = list(gold_words(path)(nlp)), list(Corpus(path)(nlp))

@@ -109,11 +109,11 @@ def measure(key: tuple, train_file: Path) -> dict:
     with TemporaryDirectory() as folder:
         corpus = Path(folder) / "corpus"
         n_train = convert_treebank(train_file, corpus, sentences=1)
-        times = train(make_config(corpus, inputs, epochs, seed), Path(folder))
+        seconds = train(make_config(corpus, inputs, epochs, seed), Path(folder))
         nlp = spacy.load(Path(folder) / "model-best")
         found = count(nlp, corpus / "test.spacy", inputs, n_train, epochs)
     name = f"{treebank}, {inputs}, seed {seed}"
-    print(f"{name}: {found.rate:.2f} % malformed, {times.end:.0f} s", flush=True)
+    print(f"{name}: {found.rate:.2f} % malformed, {seconds:.0f} s", flush=True)
     return asdict(found)
 
 

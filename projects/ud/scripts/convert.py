@@ -43,12 +43,13 @@ from spacy_rootmind.formats.conllu_sentence import (
 from spacy_rootmind.training.tokenizer import FittedTokenizer, fit_tokenizer, has_rules
 
 SYNTACTIC, ORTHOGRAPHIC = WORDS = ("syntactic", "orthographic")
-FITTED, SPACY = TOKENIZERS = ("fitted", "spacy")
 AUTO = "auto"
 # spaCy's code for languages that it has no tokenizer for.
 ANY = "xx"
 # Language codes of Universal Dependencies whose spaCy code differs.
 SPACY_CODES = {"no": "nb"}
+# Sentences of a Doc.
+N_SENTS = 10
 # Without a dev set, one of this many training sentences is held out; more of a tiny treebank.
 HOLD_OUT, HOLD_OUT_TINY, TINY = 10, 5, 100
 # Columns of CoNLL-U that Docs keep, besides the trees.
@@ -247,7 +248,7 @@ def make_docs(converted: list[Doc], n_sents: int) -> Iterator[Doc]:
 
 
 def convert_split(
-    sentences: list[Sentence], words: str, nlp: Language, n_sents: int
+    sentences: list[Sentence], words: str, nlp: Language, n_sents: int = N_SENTS
 ) -> tuple[list[Doc], Counts]:
     """Convert one split to Docs of `n_sents` sentences, and count its words."""
     counts = Counts(sentences=len(sentences))
@@ -319,8 +320,6 @@ def convert(
     output: Path,
     words: str,
     language: str,
-    n_sents: int,
-    tokenizer: str = FITTED,
 ) -> None:
     """Convert a treebank; see the docstring of this module."""
     code, splits, remarks = read_treebank(folder)
@@ -328,19 +327,19 @@ def convert(
     (msg.warn if nlp.lang == ANY and language == AUTO else msg.info)(reason)
     for remark in remarks:
         msg.warn(remark)
-    if tokenizer == FITTED and not has_rules(nlp.tokenizer):
-        tokenizer = SPACY
-        msg.warn(f"The tokenizer of {nlp.lang!r} has no rules that could be fitted")
-    if tokenizer == FITTED:
+    is_fitted = has_rules(nlp.tokenizer)
+    if is_fitted:
         msg.info(str(fit(nlp, splits["train"], words)))
+    else:
+        msg.warn(f"The tokenizer of {nlp.lang!r} has no rules that could be fitted")
     output.mkdir(parents=True, exist_ok=True)
     counts = {}
     for split in SPLITS:
-        docs, counts[split] = convert_split(splits[split], words, nlp, n_sents)
+        docs, counts[split] = convert_split(splits[split], words, nlp)
         # The words of multiword tokens are user data.
         DocBin(docs=docs, store_user_data=True).to_disk(output / f"{split}.spacy")
     texts = [sentence.text for sentence in splits["test"]]
-    lines = ["".join(texts[i : i + n_sents]).strip() for i in range(0, len(texts), n_sents)]
+    lines = ["".join(texts[i : i + N_SENTS]).strip() for i in range(0, len(texts), N_SENTS)]
     (output / "test.txt").write_text("".join(f"{line}\n" for line in lines), "utf8")
     parts = [path.read_text("utf8") for path in find_files(folder)[1]["test"]]
     (output / "test.conllu").write_text("".join(parts), "utf8")
@@ -351,7 +350,7 @@ def convert(
         "license": find_license(folder),
         "lang": nlp.lang,
         "words": words,
-        "tokenizer": tokenizer,
+        "is_fitted": is_fitted,
         "remarks": [reason, *remarks],
         "annotated": annotated_shares(splits["train"]),
         "counts": {split: asdict(count) for split, count in counts.items()},
@@ -386,20 +385,9 @@ def main() -> None:
     parser.add_argument("output", type=Path, help="a folder to write to")
     parser.add_argument("--words", choices=WORDS, default=ORTHOGRAPHIC)
     parser.add_argument("--language", default=AUTO, help="spaCy's code; auto: the treebank's")
-    parser.add_argument("--tokenizer", choices=TOKENIZERS, default=FITTED)
-    parser.add_argument("--n-sents", type=int, default=10, help="sentences per Doc")
     args = parser.parse_args()
-    if args.n_sents < 1:
-        parser.error(f"argument --n-sents: expected at least 1, received {args.n_sents}")
     try:
-        convert(
-            args.treebank,
-            args.output,
-            args.words,
-            args.language,
-            args.n_sents,
-            args.tokenizer,
-        )
+        convert(args.treebank, args.output, args.words, args.language)
     except TreebankError as error:
         sys.exit(str(error))
 

@@ -59,11 +59,17 @@ def score(docs: Iterable[Doc], gold: Path) -> dict[str, float]:
     """
     docs = list(docs)
     parsed = b"".join(write_conllu(doc, InputRecord("", 1, text=doc.text), 0) for doc in docs)
-    sides = (gold.read_text("utf8"), parsed.decode("utf8"))
-    both = [udeval.load_conllu(io.StringIO(side), "", {}) for side in sides]
-    found = udeval.evaluate(*both)
+    found = score_conllu(parsed.decode("utf8"), gold)
     return {
-        name: found[name].f1
+        name: found[name]
         for name, needed in NEEDED.items()
         if all(any(doc.has_annotation(attr) for doc in docs) for attr in needed)
     }
+
+
+def score_conllu(parsed: str, gold: Path) -> dict[str, float]:
+    """Score CoNLL-U against a treebank's file; returns F1 from 0 to 1."""
+    sides = (gold.read_text("utf8"), parsed)
+    both = [udeval.load_conllu(io.StringIO(side), "", {}) for side in sides]
+    found = udeval.evaluate(*both)
+    return {name: found[name].f1 for name in NEEDED}

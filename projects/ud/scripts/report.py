@@ -1,6 +1,5 @@
-"""Scores of several seeds as one table: JSON, Markdown and CSV."""
+"""Scores of several seeds as one table: JSON and Markdown."""
 
-import csv
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -85,18 +84,15 @@ def percent(value: float | None) -> str:
 
 
 def write_tables(summary: dict, folder: Path) -> None:
-    """Write summary.json, summary.md and summary.csv."""
+    """Write summary.json and summary.md."""
     srsly.write_json(folder / "summary.json", summary)
+    (folder / "summary.md").write_text(markdown(summary), encoding="utf8")
+
+
+def markdown(summary: dict) -> str:
+    """Format the table, with a description of the treebank and the run."""
     header = ["test set", "score in %", *(f"seed {seed}" for seed in summary["seeds"])]
     header += ["mean", "deviation"]
-    table = rows(summary)
-    with (folder / "summary.csv").open("w", encoding="utf8", newline="") as file:
-        csv.writer(file).writerows([header, *table])
-    (folder / "summary.md").write_text(markdown(summary, header, table), encoding="utf8")
-
-
-def markdown(summary: dict, header: list[str], table: list[list[str]]) -> str:
-    """Format the table, with a description of the treebank and the run."""
     counts = summary["counts"]
     sizes = ", ".join(f"{counts[split]['sentences']} {split}" for split in counts)
     lines = [
@@ -105,6 +101,6 @@ def markdown(summary: dict, header: list[str], table: list[list[str]]) -> str:
         "",
         f"| {' | '.join(header)} |",
         "|" + "---|" * 2 + "---:|" * (len(header) - 2),
-        *(f"| {' | '.join(row)} |" for row in table),
+        *(f"| {' | '.join(row)} |" for row in rows(summary)),
     ]
     return "\n".join(lines) + "\n"

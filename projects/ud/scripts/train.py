@@ -10,11 +10,11 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import srsly
-from convert import FITTED, SYNTACTIC
-from pretrained import AUTO, CPU, ENCODERS, check, choose, settings_of
+from convert import SYNTACTIC
+from pretrained import AUTO, CPU, ENCODERS, check, check_encoder, choose
 from thinc.api import Config
 from wasabi import msg
 
@@ -34,8 +34,21 @@ RECORD = "trained.json"
 BEST = "model-best"
 READER = "ud.GoldWords.v1"
 LEARN_RATE = "training.optimizer.learn_rate"
-# If --steps is given, at most one of this many steps is for warm-up.
+# At most one of this many steps is for warm-up, unless the config's steps are kept.
 WARMUP = 10
+
+
+class Size(NamedTuple):
+    """Settings for treebanks with fewer training words than `words`."""
+
+    words: int
+    steps: int
+    dropout: float
+
+
+# Without a pretrained encoder; larger treebanks have the config's settings.
+SIZES = (Size(10_000, 500, 0.4), Size(30_000, 2000, 0.35), Size(100_000, 4000, 0.25))
+BY_SIZE = {"training.batcher.size": "500", f"{LEARN_RATE}.initial_rate": "0.004"}
 
 
 class TrainingError(RuntimeError):
@@ -79,23 +92,32 @@ def choose_components(text: str, annotated: dict[str, float]) -> tuple[list[str]
     return chosen, remarks
 
 
+def size_of(n_words: int) -> Size | None:
+    """Find the settings for a number of training words; None for the config's."""
+    return next((size for size in SIZES if n_words < size.words), None)
+
+
 def overrides_of(
-    config: Config, corpus: Path, steps: int, text: str, sizes: dict[str, Any]
+    config: Config, corpus: Path, steps: int, text: str, *, by_size: bool = True
 ) -> dict[str, str]:
     """Collect the settings of the config to change.
 
-    `steps` are 0 for the config's. Otherwise the learning rate falls over these steps, after a
-    warm-up of at most a tenth of them, and the dev set is scored five times. `text` has more
-    settings, such as "training.dropout=0.3 training.batcher.size=500", and `sizes` those for a
-    pretrained encoder.
+    With `by_size`, they follow from the number of training words. `steps` replaces the number of
+    steps, unless it is 0. The learning rate falls over these steps, after a warm-up of at most a
+    tenth of them, and the dev set is scored five times. `text` has more settings, such as
+    "training.dropout=0.3 training.batcher.size=500".
     """
+    about = srsly.read_json(corpus / "treebank.json")
     settings = {
         "paths.train": str(corpus / "train.spacy"),
         "paths.dev": str(corpus / "dev.spacy"),
-        **{name: str(value) for name, value in sizes.items()},
     }
-    if srsly.read_json(corpus / "treebank.json")["words"] == SYNTACTIC:
+    if about["words"] == SYNTACTIC:
         settings.update({"corpora.train.@readers": READER, "corpora.dev.@readers": READER})
+    size = size_of(about["counts"]["train"]["words"]) if by_size else None
+    if size is not None:
+        settings |= {**BY_SIZE, "training.dropout": str(size.dropout)}
+        steps = steps or size.steps
     if steps:
         warmup = config["training"]["optimizer"]["learn_rate"]["warmup_steps"]
         settings["training.max_steps"] = str(steps)
@@ -203,7 +225,7 @@ def main() -> None:
         help="what to train with the parser; none: the parser alone",
     )
     parser.add_argument("--seeds", default="0")
-    parser.add_argument("--steps", type=int, default=0, help="0: as in the config")
+    parser.add_argument("--steps", type=int, default=0, help="0: by the treebank's size")
     parser.add_argument("--overrides", default="", help="such as 'training.dropout=0.3'")
     parser.add_argument("--pretrained", default=AUTO, help="name or folder of an encoder")
     parser.add_argument("--gpu-id", type=int, default=-1)
@@ -214,16 +236,21 @@ def main() -> None:
         check(args.encoder, args.pretrained, args.gpu_id)
         components, remarks = choose_components(args.components, about["annotated"])
         encoder, reason = choose(args.encoder, args.pretrained, about["code"])
-        kinds = {} if encoder is None else {args.encoder: encoder}
-        fits = about["tokenizer"] == FITTED
+        if encoder is not None:
+            check_encoder(encoder)
         expander = [EXPANDER] if about["counts"]["train"]["merged"] else []
         names = [*components, PARSER, *expander]
         options = ConfigOptions(
-            about["lang"], ",".join(names), ud=True, fit_tokenizer=fits, **kinds
+            about["lang"],
+            ",".join(names),
+            ud=True,
+            fit_tokenizer=about["is_fitted"],
+            transformer=encoder,
         )
-        sizes = {} if encoder is None else settings_of(args.encoder, encoder)
         config = make_config(options)
-        settings = overrides_of(config, args.corpus, args.steps, args.overrides, sizes)
+        settings = overrides_of(
+            config, args.corpus, args.steps, args.overrides, by_size=encoder is None
+        )
     except (ValueError, CommandError) as error:
         sys.exit(str(error))
     msg.info(reason)
