@@ -61,6 +61,33 @@ def test_projective_queries_are_those_of_arrays():
     assert np.array_equal(log_probs.detach(), wanted.scores)
 
 
+@pytest.mark.parametrize("projective", [True, False])
+def test_probabilities_of_arcs_have_gradients(projective):
+    scores, lengths = make_scores(2, 5, 5), torch.tensor([4, 2])
+    allowed = torch.ones(2, 5, 5, dtype=torch.bool)
+    allowed[0, 2, 1] = False
+    kind = {"lengths": lengths, "allowed": allowed, "projective": projective}
+    heads = torch.full((2, 3, 5), -1)
+    # The second has two roots, the third is no condition.
+    heads[:, 0, 1], heads[:, 1, 1:3], heads[0, 0, 3] = 0, 0, 4
+
+    def find(scores):
+        return tensors.TreeDistribution(scores, **kind).log_prob_of_arcs(heads)
+
+    found = find(scores)
+    options = {**kind, "lengths": lengths.numpy(), "allowed": allowed.numpy()}
+    arrays = spacy_rootmind.TreeDistribution(scores.detach().numpy(), **options)
+    wanted = arrays.log_prob_of_arcs(heads.numpy())
+    np.testing.assert_allclose(found.detach(), wanted, atol=1e-12)
+    assert (found[:, 1] == -torch.inf).all()
+    assert torch.autograd.gradcheck(lambda scores: find(scores)[:, [0, 2]], scores)
+    [gradient] = torch.autograd.grad(found[:, 1:].sum(), scores)
+    assert (gradient == 0).all()
+    one = tensors.TreeDistribution(scores[0].float()).log_prob_of_arcs(heads[0, 0])
+    assert one.shape == ()
+    assert one.dtype == torch.float32
+
+
 def test_divergence_of_kinds_of_trees():
     """Single-root trees are some of all trees, so the divergence is minus the log of a share."""
     scores = make_scores(4, 4)

@@ -17,8 +17,6 @@ from strategies import each_root, pad_batch, rng_for
 
 from spacy_rootmind import NoTreeError, TreeDistribution, decode_kbest
 from spacy_rootmind.kernel import query_batch
-from spacy_rootmind.trees.inference import Inference
-from spacy_rootmind.trees.sentences import Sentences
 
 INF = np.inf
 
@@ -321,21 +319,33 @@ def test_log_prob_takes_several_trees_of_each_sentence():
             batch.log_prob(np.zeros(shape, dtype=int))
 
 
-def test_shares_of_trees_with_some_arcs():
-    """Probabilities of sets of arcs of each sentence of a batch, next to enumeration."""
-    rng = rng_for(30)
+@pytest.mark.parametrize("masked", [True, False])
+def test_probabilities_of_arcs(masked):
+    """Probabilities of k sets of arcs of each sentence of a batch, next to enumeration."""
+    rng = rng_for(30, masked)
     for scale in (1, 100):
         sentences = [(rng.normal(size=(n + 1, n + 1)) * scale).astype("f4") for n in (4, 1, 3)]
         scores, lengths = pad_batch(sentences, fill=np.nan)
-        numbers = np.repeat(np.arange(3), 6)
-        heads = rng.integers(-1, lengths[numbers, None] + 1, size=(18, 5))
+        heads = rng.integers(-1, lengths[:, None, None] + 1, size=(3, 6, 5))
         heads[rng.random(heads.shape) < 0.5] = -1
-        kept = heads[:, :, None]
-        restricted = np.where((kept == -1) | (kept == np.arange(5)), scores[numbers], -INF)
-        found = Inference(Sentences(scores, lengths)).log_shares(restricted, numbers)
-        for i, of, got in zip(numbers, heads, found, strict=True):
-            own, given = sentences[i], of[: len(sentences[i])]
-            whole = oracle.constrained_log_partition(own, np.full(len(own), -1))
-            part = oracle.constrained_log_partition(own, given)
-            expected = Decimal("-inf") if part is None else part - whole
-            assert_close(got, expected, 1e-12 * max(1, spread(own)), own, given)
+        heads[:, 0] = -1
+        allowed = rng.random(scores.shape) < 0.9 if masked else None
+        if masked:
+            allowed[:, :, 0] = True
+            allowed[:, 1:, 1] = True
+        trees = TreeDistribution(scores, lengths=lengths, allowed=allowed)
+        found = trees.log_prob_of_arcs(heads)
+        assert found.shape == (3, 6)
+        assert (found[:, 0] == 0).all()
+        for i, n in enumerate(lengths.tolist()):
+            own = np.where(allowed[i], scores[i], -INF) if masked else scores[i]
+            own = own[: n + 1, : n + 1]
+            whole = oracle.constrained_log_partition(own, np.full(n + 1, -1))
+            for k in range(6):
+                part = oracle.constrained_log_partition(own, heads[i, k, : n + 1])
+                expected = Decimal("-inf") if part is None else part - whole
+                assert_close(found[i, k], expected, 1e-12 * max(1, spread(own)), own, heads[i, k])
+            one = TreeDistribution(own).log_prob_of_arcs(heads[i, 1, : n + 1])
+            assert one == found[i, 1]
+    with pytest.raises(ValueError, match=r"sentence 1: word 1 has head 2, expected 0 to 1, or -1"):
+        trees.log_prob_of_arcs(np.where(np.arange(5) == 1, 2, heads))
