@@ -224,7 +224,7 @@ cdef int run_crew(void* argument) noexcept nogil:
 
 
 cdef int start_helpers(Crew* crew) except -1:
-    """Start a thread for each worker but the caller's, or all that start; they wait for the lock."""
+    """Start a thread for each worker except the first, or all that start; they await the lock."""
     cdef Py_ssize_t i
     cdef double n, cost = 0
     crew.lock = PyThread_allocate_lock()

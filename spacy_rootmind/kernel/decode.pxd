@@ -72,7 +72,7 @@ cdef struct DecoderState:
     void* workspace                 # the algorithm's own
     bint single_root
     bint arcmax                     # ArcMax before all else
-    double* square                  # for a copy of the scores by `gather`, if the algorithm needs one
+    double* square                  # for a copy of the scores by `gather`; NULL if none is needed
     int32_t* heads                  # the output, a row per sentence
     Py_ssize_t width                # of a row of heads
 
