@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from spacy.tokens import Doc, Span
 
+from spacy_rootmind.cli.errors import CommandError
 from spacy_rootmind.cli.options import ReviewOptions
 from spacy_rootmind.cli.outputs import Output
 from spacy_rootmind.formats.conllu import decimals, read_sentences
@@ -31,6 +32,7 @@ from spacy_rootmind.formats.conllu_sentence import Arc as GivenArc
 from spacy_rootmind.formats.drawn_tree import align, percent, printable
 from spacy_rootmind.formats.lines import Line
 from spacy_rootmind.formats.records import InputRecord
+from spacy_rootmind.formats.registry import TEXT, input_format
 from spacy_rootmind.rendering.api import DEFAULTS, html_page
 from spacy_rootmind.rendering.drawing import draw_sentence, runs_rtl
 from spacy_rootmind.rendering.svg import complete_svg, draw_picture
@@ -115,6 +117,13 @@ class ReviewOutput(Output):
     verb = "Reviewed"
 
     def __init__(self, output: Output, form: str, options: ReviewOptions) -> None:
+        formats = {options.from_format or input_format(name) for name in options.inputs} or {TEXT}
+        others = ", ".join(sorted(formats - {"conllu"}))
+        if options.given_heads and others:
+            raise CommandError(
+                f"Cannot use --given-heads with files of {others}",
+                "Give CoNLL-U, which has heads and labels.",
+            )
         self._output = output
         self._format = FORMATS[form]
         self._draws = form == "html"

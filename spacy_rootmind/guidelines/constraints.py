@@ -259,19 +259,14 @@ class SentenceConstraints:
         return constrained
 
 
-def _pairs(given: Any, name: str) -> list[tuple[int, int]]:
-    """Convert to pairs of token numbers."""
+def _arcs(doc: Doc, given: Any, name: str) -> list[tuple[int, int]]:
+    """Convert to arcs between words."""
     try:
-        return [(operator.index(first), operator.index(second)) for first, second in given]
+        arcs = [(operator.index(token), operator.index(head)) for token, head in given]
     except (TypeError, ValueError):
         raise ValueError(
             f"expected {name} as pairs of token numbers (ints), received {given!r:.100}"
         ) from None
-
-
-def _arcs(doc: Doc, given: Any, name: str) -> list[tuple[int, int]]:
-    """Convert to arcs between words."""
-    arcs = _pairs(given, name)
     for token, head in arcs:
         for end in (token, head):
             if not 0 <= end < len(doc):

@@ -127,12 +127,7 @@ def test_nothing_to_review(pipeline, tmp_path):
 def test_given_heads_need_conllu(pipeline, tmp_path):
     path = tmp_path / "texts.txt"
     path.write_text("A child slept.", "utf8")
-    options = ReviewOptions(
-        ParserSettings(str(pipeline)),
-        [str(path)],
-        given_heads=True,
-        given=frozenset({"given_heads"}),
-    )
+    options = ReviewOptions(ParserSettings(str(pipeline)), [str(path)], given_heads=True)
     with pytest.raises(CommandError, match="--given-heads with files of text"):
         parse(options)
 
