@@ -143,15 +143,17 @@ def lines(names: list[str], done: dict[tuple, Record]) -> Iterator[list[str]]:
             seconds = [f"{record['seconds']:,.0f}" for record in records]
             yield [name, f"{records[0]['words']:,}", *scores(records), " / ".join(seconds)]
     if pairs:
-        means = [mean_scores([pair[i] for pair in pairs]) for i in range(len(SYSTEMS))]
-        yield [f"mean of {len(pairs)}", "", *scores(means), ""]
+        yield [f"mean of {len(pairs)}", "", *scores(mean_scores(pairs)), ""]
 
 
-def mean_scores(records: list[Record]) -> Record:
-    """Average the scores that all treebanks have."""
-    official = [record["official"] for record in records]
-    shared = [key for key in SCORES if all(key in own for own in official)]
-    return {"official": {key: mean(own[key] for own in official) for key in shared}}
+def mean_scores(pairs: list[list[Record]]) -> list[Record]:
+    """Average the scores of each system, if both have them on all treebanks."""
+    official = [[record["official"] for record in pair] for pair in pairs]
+    shared = [key for key in SCORES if all(key in own for pair in official for own in pair)]
+    return [
+        {"official": {key: mean(own[key] for own in each) for key in shared}}
+        for each in zip(*official, strict=True)
+    ]
 
 
 def scores(records: Iterable[Record]) -> list[str]:
