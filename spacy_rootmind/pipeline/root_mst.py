@@ -124,6 +124,11 @@ class RootMST(TrainablePipe):
             "[%s] %s has %d of %d alternatives: too few of its trees keep the guidelines to find "
             "more. For trees that need not keep them, set guidelines to null."
         )
+        self._warn_of_temperature = WarnOnce(
+            "[%s] probabilities are not calibrated: the temperature was fitted with projective = "
+            "%s, and the setting has changed. Call `nlp.get_pipe(%r).fit_temperature(examples)` "
+            "with examples not trained on, or set `temperature`."
+        )
         set_noun_chunks(vocab)
         self.cfg: dict[str, Any] = serialization.initial_cfg()
 
@@ -471,6 +476,9 @@ class RootMST(TrainablePipe):
             label_batches += labels
         self.cfg["label_temperature"] = fit_label_temperature(label_batches)
         self.cfg["temperature"] = fit_temperature(batches, self.settings.projective)
+        self.cfg.pop(serialization.FITTED_PROJECTIVE, None)
+        if self.settings.projective:
+            self.cfg[serialization.FITTED_PROJECTIVE] = True
         return self.cfg["temperature"]
 
     # --- prediction ----------------------------------------------------------------------------
@@ -490,6 +498,10 @@ class RootMST(TrainablePipe):
             on_split=self._tell_of_split,
             on_missing=partial(self._warn_of_missing, self.name),
         )
+        was_projective = self.cfg.get(serialization.FITTED_PROJECTIVE, False)
+        is_fitted = self.settings.temperature is None and self.cfg["temperature"] != 1.0
+        if self.settings.finds_details and is_fitted and was_projective != self.settings.projective:
+            self._warn_of_temperature(self.name, was_projective, self.name)
         docs = list(docs)
         self._require_attributes(docs)
         tok2vec = self.model.get_ref("tok2vec")

@@ -42,6 +42,8 @@ PARTS = ("cfg", "model")
 CHECKSUM = "sha256"
 LAYERS = "layers_sha256"
 UPSTREAM = "upstream_weights"
+# One that is there if temperatures were fitted to projective trees.
+FITTED_PROJECTIVE = "fitted_projective"
 
 
 def initial_cfg() -> dict[str, Any]:
@@ -172,6 +174,7 @@ def _load(component: TrainablePipe, saved: bytes | str, weights: bytes, source: 
         message = convert_weights(srsly.msgpack_loads(weights), to_single_precision)
         _set_weights(component.model, message)
     upstream = cfg.pop(UPSTREAM, None)
+    component.cfg.pop(FITTED_PROJECTIVE, None)
     component.cfg.update(cfg)
     component.upstream.connect(component.model)
     component.upstream.require_trained(upstream, component.name)

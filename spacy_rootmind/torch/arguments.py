@@ -42,12 +42,33 @@ def as_array(name: str, given: Tensor) -> NDArray[Any]:
         ) from error
 
 
-def as_options(lengths: Lengths, allowed: Tensor | None) -> dict[str, Any]:
-    """Convert two arguments to arrays, by their names."""
+def as_options(lengths: Lengths, mask: Tensor | None, allowed: Tensor | None) -> dict[str, Any]:
+    """Convert arguments to arrays, by their names; a mask to lengths."""
+    if mask is not None:
+        if lengths is not None:
+            raise ValueError("expected lengths or a mask, received both; leave out one")
+        lengths = _count_words(mask)
     return {
         "lengths": as_array("lengths", lengths) if isinstance(lengths, Tensor) else lengths,
         "allowed": None if allowed is None else as_array("allowed", allowed),
     }
+
+
+def _count_words(mask: Tensor) -> Tensor:
+    """Count the words that a mask marks, behind index 0, in each sentence."""
+    _check_type("mask", mask)
+    if mask.dtype != torch.bool or mask.ndim not in (1, 2):
+        raise ValueError(
+            f"expected a mask of dtype bool and shape (n + 1,) or (B, N + 1), with index 0, "
+            f"received {mask.dtype} and {tuple(mask.shape)}"
+        )
+    words = mask[..., 1:]
+    if (words[..., 1:] & ~words[..., :-1]).any():
+        raise ValueError(
+            "expected a mask whose words follow index 0 without a gap, received one with a gap; "
+            "move the padding behind the words"
+        )
+    return words.sum(dim=-1)
 
 
 def _check_type(name: str, given: object) -> None:

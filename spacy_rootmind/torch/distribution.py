@@ -30,6 +30,8 @@ class TreeDistribution:
         float16. Do not change them while this object is in use.
     lengths : int tensor, array or list of shape (B,), or int, optional
         Words in each sentence; for a single sentence, an int.
+    mask : bool tensor of shape (n + 1,) or (B, N + 1), optional
+        In place of `lengths`, which indices are words; index 0 is ignored.
     allowed : bool tensor of the shape of `scores`, optional
     single_root, projective, num_threads
         As for `spacy_rootmind.decode`.
@@ -65,6 +67,7 @@ class TreeDistribution:
         scores: Tensor,
         *,
         lengths: Lengths = None,
+        mask: Tensor | None = None,
         allowed: Tensor | None = None,
         single_root: bool = True,
         projective: bool = False,
@@ -74,7 +77,7 @@ class TreeDistribution:
         self.scores = scores
         self._trees = distribution.TreeDistribution(
             as_array("scores", given),
-            **as_options(lengths, allowed),
+            **as_options(lengths, mask, allowed),
             single_root=single_root,
             projective=projective,
             num_threads=num_threads,

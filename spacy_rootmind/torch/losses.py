@@ -21,6 +21,7 @@ def tree_crf(
     heads: Tensor,
     *,
     lengths: Lengths = None,
+    mask: Tensor | None = None,
     allowed: Tensor | None = None,
     single_root: bool = True,
     projective: bool = False,
@@ -28,9 +29,9 @@ def tree_crf(
 ) -> Tensor:
     """Find the negative log probability of gold trees.
 
-    `spacy_rootmind.tree_crf` for tensors, with the same arguments and errors: of shape () or (B,),
-    in nats, never negative. If some heads of a sentence are missing (-1), it is the one of all
-    trees that agree with the others.
+    `spacy_rootmind.tree_crf` for tensors, with the same arguments, and `mask` as `TreeDistribution`
+    has it: of shape () or (B,), in nats, never negative. If some heads of a sentence are missing
+    (-1), it is the one of all trees that agree with the others.
 
     Notes
     -----
@@ -50,7 +51,7 @@ def tree_crf(
         losses.tree_crf,
         scores,
         heads,
-        as_options(lengths, allowed),
+        as_options(lengths, mask, allowed),
         single_root=single_root,
         projective=projective,
         num_threads=num_threads,
@@ -62,12 +63,13 @@ def head_selection(
     heads: Tensor,
     *,
     lengths: Lengths = None,
+    mask: Tensor | None = None,
     allowed: Tensor | None = None,
 ) -> Tensor:
     """Find the cross entropy of gold heads under the softmax over each word's heads.
 
-    `spacy_rootmind.head_selection` for tensors, with the same arguments and errors: of shape () or
-    (B,), in nats. The heads need not form a tree.
+    `spacy_rootmind.head_selection` for tensors, with the same arguments, and `mask` as
+    `TreeDistribution` has it: of shape () or (B,), in nats. The heads need not form a tree.
 
     Examples
     --------
@@ -75,7 +77,7 @@ def head_selection(
     >>> round(head_selection(torch.zeros(3, 3), torch.tensor([-1, 2, -1])).item(), 3)
     0.693
     """
-    return _apply(losses.head_selection, scores, heads, as_options(lengths, allowed))
+    return _apply(losses.head_selection, scores, heads, as_options(lengths, mask, allowed))
 
 
 def _apply(

@@ -81,6 +81,28 @@ def test_numbers_are_those_of_arrays(name, dtype):
 
 
 @each_loss
+def test_masks_are_another_way_to_give_lengths(name):
+    scores, heads = make_batch()
+    mask = torch.arange(WIDTH) <= LENGTHS[:, None]
+    loss = getattr(tensors, name)
+    wanted = loss(scores, heads, lengths=LENGTHS)
+    for root in (False, True):
+        mask[:, 0] = root
+        assert torch.equal(loss(scores, heads, mask=mask), wanted)
+        trees = tensors.TreeDistribution(scores, mask=mask)
+        assert torch.equal(trees.lengths, LENGTHS)
+        assert torch.equal(tensors.entropy(scores[3], mask=mask[3]), trees.entropy()[3])
+    mask[0, 2] = False
+    for wrong, message in [
+        ({"mask": mask}, "without a gap"),
+        ({"mask": mask.float()}, "of dtype bool"),
+        ({"mask": mask, "lengths": LENGTHS}, "received both"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            loss(scores, heads, **wrong)
+
+
+@each_loss
 def test_graphs_are_those_of_other_losses(name):
     """None without gradients; kept for a second call; no second derivatives."""
     scores, heads = make_batch()
