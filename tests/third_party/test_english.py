@@ -82,7 +82,6 @@ def test_page_puts_the_parser_into_the_english_pipeline(
         "tagger",
         "parser",
         "attribute_ruler",
-        "ud_tag_repair",
         "lemmatizer",
         "ner",
     ]

@@ -87,7 +87,7 @@ def test_all_seeds_are_scored(ran):
     assert summary["gold"]["upos_f"]["mean"] > 0.15
     assert all(0 <= summary["gold"][f"{name}_f"]["mean"] <= 1 for name in COLUMNS)
     assert values[0] != values[1]
-    assert summary["official"]["Words"]["mean"] > 0.95
+    assert summary["official"]["Words"]["mean"] > 0.9
     assert summary["gold"]["root_violations"]["mean"] == 0.0
 
 

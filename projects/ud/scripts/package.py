@@ -46,7 +46,11 @@ def store(nlp: Language, folder: Path) -> Language:
 def clean_config(path: Path) -> None:
     """Remove paths and callbacks of the training; say how token vectors are stored."""
     config = load_config(path, interpolate=False)
+    encoder = config["paths"].get("encoder")
     config["paths"] = dict.fromkeys(config["paths"])
+    if encoder is not None:
+        # The network has to have a name, which is not looked up.
+        config["paths"]["encoder"] = Path(encoder).name
     # Only the training needs it; users of the package do not have its code.
     config["initialize"]["after_init"] = None
     config = config.interpolate()
