@@ -83,14 +83,14 @@ def parse_arguments() -> argparse.Namespace:
 def measure(key: tuple, options: argparse.Namespace) -> Record:
     """Train a system on a treebank, and score it on the test set."""
     name, system = key
-    folder = options.out / "breadth" / name
+    folder = options.out.resolve() / "breadth" / name
     source = copy_treebank(BUNDLED if options.smoke else options.ud / f"UD_{name}", folder)
     corpus, run, metrics = folder / "corpus", folder / "run", folder / "metrics"
     if not (corpus / "treebank.json").exists():
         language = LANGUAGES.get(name, "auto")
         run_script(SCRIPTS / "convert.py", source, corpus, "--language", language)
     if system == UDPIPE:
-        run_script(Path(__file__).with_name("udpipe.py"), source, folder / system)
+        run_script(ROOT / "benchmarks" / "udpipe.py", source, folder / system)
         seconds = srsly.read_json(folder / f"{system}.json")["train"]
         parsed = (folder / f"{system}.conllu").read_text("utf8")
         scores = score_conllu(parsed, corpus / "test.conllu")
@@ -119,7 +119,9 @@ def run_script(script: Path, *arguments: object) -> float:
     command = [sys.executable, *map(str, (script, *arguments))]
     before = children_seconds()
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-    if subprocess.run(command, env=environment, stdout=sys.stderr).returncode:
+    # As in the project; in the sources, Python would find the package without its modules.
+    done = subprocess.run(command, env=environment, cwd=SCRIPTS.parent, stdout=sys.stderr)
+    if done.returncode:
         sys.exit(f"{' '.join(command)} failed, see above. Repeat the command to continue")
     return children_seconds() - before
 
