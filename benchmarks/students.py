@@ -48,7 +48,7 @@ EMBED = f"{MODEL}.tok2vec.embed"
 ENCODER = f"{MODEL}.tok2vec.encode"
 KEY = ("student", "steps", "seed")
 SCORES = {"UAS": "dep_uas", "LAS": "dep_las", "sents F": "sents_f"}
-# Evaluations on the dev set, after that of step 0.
+# Evaluations on the dev set, besides the one at step 0.
 EVALUATIONS = 7
 
 

@@ -135,7 +135,7 @@ cdef int ancestral_begin(Ancestral* ancestral, const TreeSum* sum) noexcept nogi
 cdef void weigh_root(
         const weight_t* of_type, Ancestral* ancestral, const TreeSum* sum, Py_ssize_t root
 ) noexcept nogil:
-    """Eliminate again for the root arcs of all words, or for that of one word. O(n^2)."""
+    """Redo the elimination for the root arcs of all words, or of one word. O(n^2)."""
     cdef Py_ssize_t n = sum.n
     cdef const weight_t* weights = <const weight_t*>sum.weights
     cdef const weight_t* sums = <const weight_t*>sum.sums

@@ -195,7 +195,7 @@ cdef bint sums_overflow(const double* square, Py_ssize_t n) noexcept nogil:
 
 cdef inline void lower_row(
         double* out, const score_t* row, double cost, Py_ssize_t n) noexcept nogil:
-    """Make a cycle's row from that of its first member, less the score of its own cycle arc."""
+    """Make a cycle's row: its first member's, less the score of the member's cycle arc."""
     if score_t is float:
         row_passes.lower_f32(out, row, cost, n)
     else:
@@ -327,7 +327,7 @@ cdef Py_ssize_t contract(
         const int32_t* members, Py_ssize_t n_members, TreeWorkspace* ws) noexcept nogil:
     """Make node number `cycle` from members whose best arcs form a cycle; returns it.
 
-    O(k n), and O(log n) a word in all: words change their label only for that of a larger node.
+    O(k n), and O(log n) a word in all: a word takes another label only from a larger node.
     """
     cdef Py_ssize_t place = choose_base(members, n_members, ws)
     cdef Py_ssize_t node = members[place]

@@ -8,7 +8,7 @@ Weights have a word's highest score as their unit, and a wide exponent. They are
 multiplied, so that all numbers, small marginals among them, are accurate relative to themselves.
 
 Derivatives in the direction of given values are found by the same functions, from weights that know
-how their log changes: that of a product is a sum, that of a sum is a mean (see `derivatives`).
+how their log changes: by the sum in a product, by the mean in a sum (see `derivatives`).
 """
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
@@ -169,7 +169,7 @@ cdef void describe_sum(const SpanSums* ws, TreeSum* sum) noexcept nogil:
 cdef inline void push_back(
         number_t outer, number_t one, number_t other, number_t* outer_one, number_t* outer_other
 ) noexcept nogil:
-    """Add to the derivatives of two factors that of their product."""
+    """Add the derivative of a product to the derivatives of its two factors."""
     outer_one[0] = plus(outer_one[0], times(outer, other))
     outer_other[0] = plus(outer_other[0], times(outer, one))
 

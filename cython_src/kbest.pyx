@@ -54,7 +54,7 @@ cdef struct Exact:
 
 # The best tree of a set that is still to come, known by its score and by an arc that it lacks.
 cdef struct Pending:
-    Exact gain              # its score beyond that of the first tree
+    Exact gain              # how far its score exceeds the first tree's
     Py_ssize_t order        # ties go to the older
     Py_ssize_t tree_set
     Py_ssize_t known        # the tree of the set that has been found before; -1 if none
@@ -274,7 +274,7 @@ cdef int solve(KBestSearch* search, Py_ssize_t number) noexcept nogil:
 
 
 cdef Exact candidate_gain(KBestSearch* search) noexcept nogil:
-    """Score of the tree at hand beyond that of the first tree found, summed arc by arc.
+    """How far the tree at hand exceeds the score of the first tree found, summed arc by arc.
 
     This distinguishes scores that differ in the last place only, however large their sum, and trees
     that lack one arc of an enormous score.
@@ -294,7 +294,7 @@ cdef Exact candidate_gain(KBestSearch* search) noexcept nogil:
 # --- the next tree of a set ----------------------------------------------------------------------
 
 cdef void number_preorder(KBestSearch* search) noexcept nogil:
-    """Give every word of the tree at hand its place in preorder and that of its last descendant."""
+    """Find the place of each word, and of its last descendant, in the preorder of the tree."""
     cdef Py_ssize_t n = search.n
     cdef int32_t word, child, place = 0
     cdef Py_ssize_t top

@@ -15,7 +15,7 @@ from parsers import read_conllu
 from spacy.parts_of_speech import IDS as PARTS_OF_SPEECH
 from spacy.training import Example
 
-from spacy_rootmind.cli.check import check_examples, compare
+from spacy_rootmind.cli.debug import check_examples, compare
 from spacy_rootmind.formats.conllu import read_sentences
 from spacy_rootmind.formats.conllu_sentence import DEPREL, FORM, HEAD, UPOS, surface_text
 from spacy_rootmind.formats.lines import Inputs

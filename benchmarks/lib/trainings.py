@@ -18,7 +18,7 @@ GOLD_READER = "benchmarks.gold_attributes.v1"
 SPLITS = ("train", "dev", "test")
 # Without a dev set, one of this many training Docs is held out.
 HELD_OUT = 10
-# Evaluations of root_mst on the dev set, after that of step 0.
+# Evaluations of root_mst on the dev set, besides the one at step 0.
 EVALUATIONS = 5
 # At most one of this many steps is for warm-up.
 WARMUP = 10
@@ -30,8 +30,8 @@ WARMUP = 10
 def convert_treebank(train_file: Path, folder: Path, sentences: int = 10, **options: bool) -> int:
     """Write train.spacy, dev.spacy and test.spacy; returns the number of training Docs.
 
-    The files of the other sets are next to that of the training set, `*-ud-train.conllu`. A Doc has
-    `sentences` sentences; `options` go to spaCy's converter.
+    The files of the other sets are in the folder of the training set, `*-ud-train.conllu`. A Doc
+    has `sentences` sentences; `options` go to spaCy's converter.
     """
     files = {split: split_file(train_file, split) for split in SPLITS}
     docs = {

@@ -33,7 +33,7 @@ def debug_root_mst(
 
     Override settings of the config as usual: --paths.train corpus/train.spacy
     """  # noqa: D205
-    from spacy_rootmind.cli.check import check_corpora
+    from spacy_rootmind.cli.debug import check_corpora
     from spacy_rootmind.cli.errors import CommandError
     from spacy_rootmind.cli.messages import Messages
     from spacy_rootmind.compat import import_code, parse_config_overrides

@@ -22,6 +22,7 @@ from spacy.tokens import Doc, Span, Token
 from spacy_rootmind.annotation.extensions import SentenceDetails
 from spacy_rootmind.annotation.words import Word, WordNumbers, read_expansion
 from spacy_rootmind.formats.conllu_sentence import (
+    COLUMNS,
     DEPREL,
     DEPS,
     EMPTY,
@@ -57,6 +58,8 @@ from spacy_rootmind.formats.records import (
 )
 from spacy_rootmind.formats.text import blocks
 
+# The first line of CoNLL-U Plus.
+GLOBAL_COLUMNS = re.compile(rb"#\s*global\.columns\s*=\s*(.*)")
 OWN_COMMENT = re.compile(r"#\s*(parse_(log_prob|entropy|\d+)|guideline_status)\s*=")
 NEWDOC = re.compile(r"#\s*newdoc\b")
 RESERVED = re.compile(r"[\s/%]")
@@ -94,9 +97,17 @@ def read_conllu(file: str, lines: Iterable[Line]) -> InputRecords:
 
 
 def read_sentences(file: str, lines: Iterable[Line]) -> Iterator[Sentence | Failure]:
-    """Read sentences; an invalid line makes its sentence a failure at that line."""
+    """Read sentences; an invalid line makes its sentence a failure at that line.
+
+    Nothing is read of CoNLL-U Plus, whose ten columns may be others.
+    """
     for block in blocks(lines):
         first = next(block)
+        stated = GLOBAL_COLUMNS.match(first.data or b"")
+        if stated and stated[1].decode("utf8", "replace").split() != COLUMNS:
+            reason = f"expected CoNLL-U, found CoNLL-U Plus: convert it to {' '.join(COLUMNS)}"
+            yield Failure(file, first.number, reason)
+            return
         builder = SentenceBuilder(first.number)
         number = first.number
         try:

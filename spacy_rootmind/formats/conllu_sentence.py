@@ -16,7 +16,8 @@ import numpy as np
 from spacy_rootmind.annotation.gold import on_cycles
 
 ID, FORM, LEMMA, UPOS, XPOS, FEATS, HEAD, DEPREL, DEPS, MISC = range(10)
-N_COLUMNS = 10
+COLUMNS = ["ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC"]
+N_COLUMNS = len(COLUMNS)
 EMPTY = "_"
 
 # At most nine digits, so that the numbers fit into 32 bits.

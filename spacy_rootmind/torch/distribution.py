@@ -77,7 +77,7 @@ class TreeDistribution:
         self.scores = scores
         self._trees = distribution.TreeDistribution(
             as_array("scores", given),
-            **as_options(lengths, mask, allowed),
+            **as_options(given, lengths, mask, allowed),
             single_root=single_root,
             projective=projective,
             num_threads=num_threads,
@@ -154,7 +154,7 @@ class TreeDistribution:
         As `log_prob`, with -1 for the words whose head may be any. The gradient is the difference
         of the marginals with and without this condition.
         """
-        log_probs = np.asarray(self._trees.log_prob_of_arcs(as_array("heads", heads)))
+        log_probs = self._trees.log_prob_of_arcs(as_array("heads", heads))
         k = heads.shape[-2] if heads.ndim == self.scores.ndim else 1
         rows = heads.detach().cpu().reshape(len(self._batch), k, heads.shape[-1])
         exists = torch.as_tensor(log_probs > -np.inf).reshape(rows.shape[:2])
@@ -162,21 +162,20 @@ class TreeDistribution:
         kept = torch.where(exists[..., None], rows, -1)[..., None]
         allowed = (kept == -1) | (kept == torch.arange(heads.shape[-1]))
         mask = self._trees.sentences.mask
-        of_all = None if mask is None else torch.from_numpy(mask.view(np.bool_))
-        if of_all is not None:
-            allowed &= of_all[:, None]
+        if mask is not None:
+            allowed &= torch.from_numpy(mask.view(np.bool_))[:, None]
         # The differences of float32 numbers would lose digits.
         scores = self._batch.double()[:, None].expand(allowed.shape)
         lengths = torch.from_numpy(self._trees.sentences.lengths)
-        kind: Any = {"single_root": self.single_root, "projective": self.projective}
-        every = TreeDistribution(self._batch.double(), lengths=lengths, allowed=of_all, **kind)
         restricted = TreeDistribution(
             scores.flatten(0, 1),
-            lengths=lengths.repeat_interleave(k),
+            lengths=lengths.repeat_interleave(rows.shape[1]),
             allowed=allowed.flatten(0, 1),
-            **kind,
+            single_root=self.single_root,
+            projective=self.projective,
         )
-        found = restricted.log_partition.reshape(-1, k) - every.log_partition[:, None]
+        whole = queries.LogPartition.apply(self._batch.double(), self._trees.inference)
+        found = restricted.log_partition.reshape(rows.shape[:2]) - whole[:, None]
         found = torch.where(exists, found, -torch.inf).reshape(heads.shape[:-1])
         return found.to(self.scores.device, self.scores.dtype)
 

@@ -51,7 +51,7 @@ def tree_crf(
         losses.tree_crf,
         scores,
         heads,
-        as_options(lengths, mask, allowed),
+        as_options(scores, lengths, mask, allowed),
         single_root=single_root,
         projective=projective,
         num_threads=num_threads,
@@ -77,7 +77,7 @@ def head_selection(
     >>> round(head_selection(torch.zeros(3, 3), torch.tensor([-1, 2, -1])).item(), 3)
     0.693
     """
-    return _apply(losses.head_selection, scores, heads, as_options(lengths, mask, allowed))
+    return _apply(losses.head_selection, scores, heads, as_options(scores, lengths, mask, allowed))
 
 
 def _apply(

@@ -110,7 +110,7 @@ class _Undrawn:
         self._draw_trees(_FIRST_TREES)
         self._n_trees = 0
         # The log probability of the trees not drawn yet, then that of all sets of each result.
-        self._totals = self._log_remaining[:1]
+        self._totals = self._log_remaining[:1].copy()
         # That of the set of each word.
         self._by_word: list[NDArray[np.float64]] = []
         # The log probabilities of labels left to the set of a result and a word.

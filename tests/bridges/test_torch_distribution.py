@@ -83,6 +83,7 @@ def test_probabilities_of_arcs_have_gradients(projective):
     assert torch.autograd.gradcheck(lambda scores: find(scores)[:, [0, 2]], scores)
     [gradient] = torch.autograd.grad(found[:, 1:].sum(), scores)
     assert (gradient == 0).all()
+    assert tensors.TreeDistribution(scores).log_prob_of_arcs(heads[:, :0]).shape == (2, 0)
     one = tensors.TreeDistribution(scores[0].float()).log_prob_of_arcs(heads[0, 0])
     assert one.shape == ()
     assert one.dtype == torch.float32

@@ -96,6 +96,8 @@ def test_masks_are_another_way_to_give_lengths(name):
     for wrong, message in [
         ({"mask": mask}, "without a gap"),
         ({"mask": mask.float()}, "of dtype bool"),
+        # Without index 0, every sentence would lose a word.
+        ({"mask": mask[:, 1:]}, "with index 0"),
         ({"mask": mask, "lengths": LENGTHS}, "received both"),
     ]:
         with pytest.raises(ValueError, match=message):

@@ -13,7 +13,7 @@ from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 
 from spacy_rootmind.annotation.gold import on_cycles
-from spacy_rootmind.cli.check import Findings, check_corpora, check_examples, lost_heads
+from spacy_rootmind.cli.debug import Findings, check_corpora, check_examples, lost_heads
 from spacy_rootmind.cli.errors import CommandError
 from spacy_rootmind.trees.checks import is_tree
 

@@ -202,6 +202,19 @@ def test_invalid_conllu_is_a_failure_and_the_rest_is_read(dev_conllu):
     assert found[1].line == len(first.splitlines()) + 1 + n_comments + 1
 
 
+@pytest.mark.parametrize("columns", ["ID FORM UPOS", "ID FORM LEMMA UPOS XPOS FEATS X HEAD Y MISC"])
+def test_conllu_plus_is_named_and_not_read(columns):
+    """Ten columns, too, since they are others."""
+    row = "\t".join(["1", "x", *"_" * (len(columns.split()) - 2)])
+    data = f"# global.columns = {columns}\n{row}\n\n{row}\n\n".encode()
+    [(line, reason)] = failures(read(read_conllu, data))
+    assert line == 1
+    assert "CoNLL-U Plus: convert it to ID FORM LEMMA" in reason
+    # With the columns of CoNLL-U, the file is CoNLL-U.
+    data = data.replace(columns.encode(), b"ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC")
+    assert failures(read(read_conllu, data)) == [] or len(columns.split()) != 10
+
+
 def test_sentences_end_with_their_file(tmp_path):
     row = "\t".join(["1", "x", *"_" * 8])
     (tmp_path / "a.conllu").write_text(f"# sent_id = a\n{row}", encoding="utf8")

@@ -38,7 +38,7 @@ from spacy_rootmind.trees.conventions import MISSING, ROOT
 N_PLACES = 5
 # Share of gold heads lost to tokenization above which there is a warning.
 MANY_LOST = 0.05
-# An invalid head, next to ROOT, words and MISSING.
+# An invalid head: neither ROOT nor a word, nor MISSING.
 OUTSIDE = -2
 
 # Problems to mend before training, and others that are worth a look.
