@@ -190,6 +190,70 @@ def softmax_heads(const float[:, :, ::1] scores, const Py_ssize_t[::1] lengths):
     return found
 
 
+# --- labels of arcs ----------------------------------------------------------------------------
+
+
+def find_distances(
+    const Py_ssize_t[:] deps, const Py_ssize_t[:] heads,
+    const Py_ssize_t[::1] sentence_of_row, const Py_ssize_t[::1] roots, const int[::1] buckets
+):
+    """Find the bucket of the distance of each arc, given by the rows of its ends.
+
+    `buckets` has those of the distances from -FAR to FAR, and then that of arcs from ROOT.
+    """
+    cdef Py_ssize_t i, root, far = (buckets.shape[0] - 2) // 2
+    found = np.empty(deps.shape[0], dtype=np.int32)
+    cdef int[::1] out = found
+    for i in range(deps.shape[0]):
+        root = roots[sentence_of_row[deps[i]]]
+        if heads[i] == root:
+            out[i] = buckets[2 * far + 1]
+        else:
+            out[i] = buckets[max(-far, min(heads[i] - deps[i], far)) + far]
+    return found
+
+
+def find_distinct(const Py_ssize_t[:] rows, Py_ssize_t n_rows):
+    """List rows without repetition, in the order of their first arcs, and each one's place."""
+    cdef Py_ssize_t i, n = 0
+    cdef Py_ssize_t[::1] place_of_row = np.full(n_rows, -1, dtype=np.intp)
+    distinct, places = np.empty((2, rows.shape[0]), dtype=np.intp)
+    cdef Py_ssize_t[::1] out = distinct, out_places = places
+    for i in range(rows.shape[0]):
+        if place_of_row[rows[i]] < 0:
+            place_of_row[rows[i]] = n
+            out[n] = rows[i]
+            n += 1
+        out_places[i] = place_of_row[rows[i]]
+    return distinct[:n], places
+
+
+def arc_maxout(
+    const float[:, ::1] by_dep, const float[:, ::1] by_head, const float[:, ::1] by_distance,
+    const Py_ssize_t[:] deps, const Py_ssize_t[:] heads, const int[::1] buckets
+):
+    """Find the larger of two neighbours in the sum of the terms of each arc's ends and distance.
+
+    Terms are (n_rows, 2 w), or (n_buckets, 2 w); also returns which of the two: (n_arcs, w).
+    """
+    cdef Py_ssize_t i, k, w = by_dep.shape[1] // 2
+    cdef const float* dep
+    cdef const float* head
+    cdef float[::1] total = np.empty(2 * w, dtype=np.float32)
+    cdef float[:, ::1] found = np.empty((deps.shape[0], w), dtype=np.float32)
+    cdef int[:, ::1] which = np.empty((deps.shape[0], w), dtype=np.int32)
+    if w:
+        with nogil:
+            for i in range(deps.shape[0]):
+                dep, head = &by_dep[deps[i], 0], &by_head[heads[i], 0]
+                for k in range(2 * w):
+                    total[k] = dep[k] + head[k]
+                layer_passes.maxout2(
+                    &total[0], &by_distance[buckets[i], 0], &found[i, 0], &which[i, 0], w
+                )
+    return found.base, which.base
+
+
 # --- layers of Thinc ---------------------------------------------------------------------------
 
 
@@ -224,22 +288,27 @@ def layer_norm_gradient(
     return d_rows.base, d_G.base, d_b.base
 
 
-def maxout(const float[:, ::1] rows, const float[:, ::1] bias):
+def maxout(const float[:, ::1] rows, const float[:, ::1] bias, bint with_which):
     """Find the largest of each p = 2 or 3 neighbours in rows (n_rows, w * p) plus a bias (w, p).
 
-    Also returns which of the neighbours that is, the first of equals: (n_rows, w).
+    If wanted, also returns which of the neighbours that is, the first of equals: (n_rows, w).
     """
     cdef Py_ssize_t i, w = bias.shape[0], pieces = bias.shape[1]
-    cdef float[:, ::1] found = np.empty((rows.shape[0], w), dtype=np.float32)
-    cdef int[:, ::1] which = np.empty((rows.shape[0], w), dtype=np.int32)
+    found = np.empty((rows.shape[0], w), dtype=np.float32)
+    cdef float[:, ::1] out = found
+    cdef int[:, ::1] which = np.empty((rows.shape[0] if with_which else 1, w), dtype=np.int32)
     if w:
         with nogil:
             for i in range(rows.shape[0]):
                 if pieces == 2:
-                    layer_passes.maxout2(&rows[i, 0], &bias[0, 0], &found[i, 0], &which[i, 0], w)
+                    layer_passes.maxout2(
+                        &rows[i, 0], &bias[0, 0], &out[i, 0], &which[with_which * i, 0], w
+                    )
                 else:
-                    layer_passes.maxout3(&rows[i, 0], &bias[0, 0], &found[i, 0], &which[i, 0], w)
-    return found.base, which.base
+                    layer_passes.maxout3(
+                        &rows[i, 0], &bias[0, 0], &out[i, 0], &which[with_which * i, 0], w
+                    )
+    return found, which.base
 
 
 # --- optimizer ---------------------------------------------------------------------------------

@@ -21,16 +21,17 @@ ROOT_BUCKET = 0
 CACHED_POSITIONS = 256
 
 
-# The bucket of each distance from -FAR to FAR; of longer ones as of these.
+# The bucket of each distance from -FAR to FAR, which longer ones share, and then ROOT's.
 FAR = BOUNDS[-1]
 _near = np.maximum(np.searchsorted(BOUNDS, np.abs(np.arange(-FAR, FAR + 1)), side="right"), 1)
-_BUCKETS = (_near + np.repeat([0, len(BOUNDS)], [FAR, FAR + 1])).astype("int32")
+_near += np.repeat([0, len(BOUNDS)], [FAR, FAR + 1])
+BUCKETS = np.append(_near, ROOT_BUCKET).astype("int32")
 
 
 def bucket_of(deps: Ints1d, heads: Ints1d) -> Ints1d:
     """Find the bucket of each arc from the positions of its dependent and head; head 0 is ROOT."""
     distance = np.maximum(np.minimum(heads - deps, FAR), -FAR)
-    return np.where(heads == 0, np.int32(ROOT_BUCKET), _BUCKETS[distance + FAR])
+    return np.where(heads == 0, np.int32(ROOT_BUCKET), BUCKETS[distance + FAR])
 
 
 @lru_cache(maxsize=128)

@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from thinc.api import Linear, Maxout, Model, glorot_uniform_init, uniform_init
 
+from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network import distance
 from spacy_rootmind.network.dropout import RATE, sentence_dropout
 from spacy_rootmind.network.layout import Layout
+from spacy_rootmind.network.ops import is_compiled
 from spacy_rootmind.network.transfer import to_device, to_host
 from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.network.types import Floats2d, Floats3d, Ints1d
@@ -35,6 +37,26 @@ PROJECTIONS = ("P", "Q")
 NULL_LABEL = "null_label"
 
 
+class LabelInput(NamedTuple):
+    """Rows of words and ROOT, and arcs between them.
+
+    Attributes
+    ----------
+    rows : float array of shape (n_rows, width)
+    layout : Layout
+    deps, heads : numpy int array of shape (n_arcs,)
+        Flat rows.
+    kept : dict, optional
+        In prediction, layers keep here what depends on the rows alone, for other arcs.
+    """
+
+    rows: Floats2d
+    layout: Layout
+    deps: Ints1d
+    heads: Ints1d
+    kept: dict[int, Any] | None = None
+
+
 class Arcs(NamedTuple):
     """Arcs on the device of the network.
 
@@ -54,9 +76,18 @@ class Arcs(NamedTuple):
     dep_of_arc: Ints1d | None = None
 
 
-InT = tuple[Floats2d, Layout, Ints1d, Ints1d]
-TermInT = tuple[Floats2d, Layout, Arcs]
+class TermInput(NamedTuple):
+    """What both terms get: as `LabelInput`, with arcs on the device."""
+
+    rows: Floats2d
+    layout: Layout
+    arcs: Arcs
+    kept: dict[int, Any] | None
+
+
 OutT = Floats2d
+# A value for each row, and the callback from its gradient to that of the rows.
+Side = tuple[Floats2d, Callable[[Floats2d], Floats2d]]
 # The network's label layer, its reference "labels".
 Labeller = Model[Any, Floats2d]
 
@@ -68,7 +99,7 @@ def BiaffineLabels(
     rank: int | None = None,
     nO: int | None = None,
     nI: int | None = None,
-) -> Model[InT, OutT]:
+) -> Model[LabelInput, OutT]:
     """Score every label on each of the given arcs.
 
     score[l] = [D; 1] U[l] [H; 1] + V[l] maxout(A d + B h + C[q]), where d and h are the dependent's
@@ -96,10 +127,8 @@ def BiaffineLabels(
 
     Returns
     -------
-    model : Model[(rows, layout, deps, heads) -> scores]
-        rows : float array of shape (n_rows, nI); deps, heads : numpy int array of shape (n_arcs,),
-        flat rows; scores : float array of shape (n_arcs, nO), or (n_arcs, nO + 1) with the null
-        label last.
+    model : Model[LabelInput, scores]
+        scores : float array of shape (n_arcs, nO), or (n_arcs, nO + 1) with the null label last.
 
     References
     ----------
@@ -116,7 +145,7 @@ def BiaffineLabels(
     )
 
 
-def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -> None:
+def init(model: Model[LabelInput, OutT], X: Any = None, Y: Any = None) -> None:
     """Size both terms."""
     for term in model.layers:
         term.set_dim("nI", model.get_dim("nI"))
@@ -125,10 +154,11 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -
 
 
 def forward(
-    model: Model[InT, OutT], X: InT, is_train: bool
+    model: Model[LabelInput, OutT], X: LabelInput, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
     """Add both terms; the callback takes the gradient of the scores to that of the rows."""
-    given = _on_device(model.ops.xp, X, is_train)
+    arcs = _on_device(model.ops.xp, X, is_train)
+    given = TermInput(X.rows, X.layout, arcs, None if is_train else X.kept)
     (biaffine, backprop_biaffine), (perceptron, backprop_perceptron) = (
         term(given, is_train) for term in model.layers
     )
@@ -139,31 +169,26 @@ def forward(
     return biaffine + perceptron, backprop
 
 
-def find_distinct_rows(rows: Ints1d, n_rows: int) -> tuple[Ints1d, Ints1d]:
-    """List rows without repetition, ascending, and the place of each among them."""
-    is_there = np.zeros(n_rows, dtype=bool)
-    is_there[rows] = True
-    distinct = is_there.nonzero()[0]
-    places = np.empty(n_rows, dtype=np.int64)
-    places[distinct] = np.arange(len(distinct))
-    return distinct, places[rows]
+def _on_device(xp: Any, X: LabelInput, is_train: bool) -> Arcs:
+    """Copy arcs to the device."""
+    deps, heads = (rows.astype(np.intp, copy=False) for rows in (X.deps, X.heads))
+    arrays = [deps, heads, X.layout.arc_distances(deps, heads)]
+    # Many arcs of few words, as in alternative trees.
+    if not is_train and len(deps) > len(X.rows):
+        arrays += kernel.find_distinct(deps, len(X.rows))
+    return Arcs(*to_device(xp, arrays))
 
 
-def _on_device(xp: Any, X: InT, is_train: bool) -> TermInT:
-    """Copy arcs to the device; in prediction, rows that no arc touches are left out."""
-    rows, layout, deps, heads = X
-    buckets = layout.arc_distances(deps, heads)
-    if is_train:
-        deps, heads = deps.astype("int32"), heads.astype("int32")
-        return rows, layout, Arcs(*to_device(xp, [deps, heads, buckets]))
-    touched, places = find_distinct_rows(np.concatenate((deps, heads)), len(rows))
-    deps, heads = places[: len(deps)], places[len(deps) :]
-    arrays = [touched, deps, heads, buckets]
-    distinct, dep_of_arc = find_distinct_rows(deps, len(touched))
-    if len(distinct) < len(deps):
-        arrays += [distinct, dep_of_arc]
-    touched, *sent = to_device(xp, arrays)
-    return rows[touched], layout, Arcs(*sent)
+def _sides(
+    model: Model[TermInput, OutT], X: TermInput, compute: Callable[[int], Side]
+) -> list[Side]:
+    """Compute what dependents, side 0, and heads, side 1, contribute to arcs; kept if asked for."""
+    if X.kept is None:
+        return [compute(0), compute(1)]
+    if model.id not in X.kept:
+        X.kept[model.id] = [compute(0), compute(1)]
+    found: list[Side] = X.kept[model.id]
+    return found
 
 
 # --- the biaffine term -------------------------------------------------------------------------
@@ -171,7 +196,7 @@ def _on_device(xp: Any, X: InT, is_train: bool) -> TermInT:
 
 def biaffine_term(
     hidden_width: int, dropout: float, rank: int | None = None
-) -> Model[TermInT, OutT]:
+) -> Model[TermInput, OutT]:
     """Compute [D; 1] U[l] [H; 1], with D and H perceptrons of the arc's two rows.
 
     With a rank, U is the tensor between projections P and Q of both sides.
@@ -192,7 +217,7 @@ def biaffine_term(
     )
 
 
-def biaffine_init(model: Model[TermInT, OutT], X: Any = None, Y: Any = None) -> None:
+def biaffine_init(model: Model[TermInput, OutT], X: Any = None, Y: Any = None) -> None:
     """Draw the parameters; all scores start near zero."""
     for layer in model.layers:
         layer.set_dim("nI", model.get_dim("nI"))
@@ -207,20 +232,20 @@ def biaffine_init(model: Model[TermInT, OutT], X: Any = None, Y: Any = None) -> 
 
 
 def biaffine_forward(
-    model: Model[TermInT, OutT], X: TermInT, is_train: bool
+    model: Model[TermInput, OutT], X: TermInput, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
     """Score with one matrix product for all labels."""
-    rows, layout, arcs = X
-    ops = model.ops
-    dep_layer, head_layer = model.layers
-    D_all, backprop_D = dep_layer(rows, is_train)
-    H_all, backprop_H = head_layer(rows, is_train)
-    D_all, drop_D = sentence_dropout(model, layout, D_all, is_train)
-    H_all, drop_H = sentence_dropout(model, layout, H_all, is_train)
-    # A dependent that many arcs share, as in alternative trees, is multiplied once.
-    deps = arcs.deps if arcs.distinct is None else arcs.distinct
-    D, backprop_P = _project(model, "P", D_all[deps])
-    H, backprop_Q = _project(model, "Q", H_all[arcs.heads])
+    arcs, ops = X.arcs, model.ops
+
+    def compute(side: int) -> Side:
+        hidden, backprop_hidden = model.layers[side](X.rows, is_train)
+        hidden, drop = sentence_dropout(model, X.layout, hidden, is_train)
+        projected, backprop_projected = _project(model, PROJECTIONS[side], hidden)
+        return projected, lambda d: backprop_hidden(drop(backprop_projected(d)))
+
+    (D_all, backprop_D), (H_all, backprop_H) = _sides(model, X, compute)
+    # A dependent that many arcs share is multiplied once.
+    D, H = D_all[arcs.deps if arcs.distinct is None else arcs.distinct], H_all[arcs.heads]
     U: Floats3d = model.get_param("U")
     width, n_labels, _ = U.shape
     U_flat = U.reshape((width, n_labels * width))
@@ -232,22 +257,20 @@ def biaffine_forward(
         dDU = (d_scores[:, :, None] * H[:, None, :]).reshape((-1, n_labels * width))
         dU: Floats2d = ops.gemm(D, dDU, trans1=True)
         model.inc_grad("U", dU.reshape(U.shape))
-        dH = backprop_Q((d_scores[:, None, :] @ DU)[:, 0])
-        dD = backprop_P(ops.gemm(dDU, U_flat, trans2=True))
+        dH = (d_scores[:, None, :] @ DU)[:, 0]
+        dD = ops.gemm(dDU, U_flat, trans2=True)
         dD_all, dH_all = _scatter(model, arcs, D_all, dD, dH)
-        return backprop_D(drop_D(dD_all)) + backprop_H(drop_H(dH_all))
+        return backprop_D(dD_all) + backprop_H(dH_all)
 
     return scores, backprop
 
 
-def _project(
-    model: Model[TermInT, OutT], name: str, X: Floats2d
-) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
+def _project(model: Model[TermInput, OutT], name: str, X: Floats2d) -> Side:
     """Append a one to each row, and project the rows if the layer has a rank."""
     ops = model.ops
     if not model.has_param(name):
         ones = ops.xp.ones((X.shape[0], 1), dtype=X.dtype)
-        return ops.xp.concatenate((X, ones), axis=1), lambda d_rows: d_rows[:, :-1]
+        return ops.xp.concatenate((X, ones), axis=1), lambda d: ops.as_contig(d[:, :-1])
     weights: Floats2d = model.get_param(name)
 
     def backprop(d_projected: Floats2d) -> Floats2d:
@@ -259,7 +282,7 @@ def _project(
 
 
 def _scatter(
-    model: Model[TermInT, OutT],
+    model: Model[TermInput, OutT],
     arcs: Arcs,
     like: Floats2d,
     d_deps: Floats2d,
@@ -267,15 +290,15 @@ def _scatter(
 ) -> tuple[Floats2d, Floats2d]:
     """Add the gradients of the arcs' two sides to their rows, which may have many arcs."""
     all_deps, all_heads = model.ops.xp.zeros_like(like), model.ops.xp.zeros_like(like)
-    model.ops.scatter_add(all_deps, arcs.deps, model.ops.as_contig(d_deps))
-    model.ops.scatter_add(all_heads, arcs.heads, model.ops.as_contig(d_heads))
+    for rows, d_rows, total in ((arcs.deps, d_deps, all_deps), (arcs.heads, d_heads, all_heads)):
+        model.ops.scatter_add(total, rows.astype("int32"), model.ops.as_contig(d_rows))
     return all_deps, all_heads
 
 
 # --- the perceptron term -----------------------------------------------------------------------
 
 
-def perceptron_term(hidden_width: int, dropout: float) -> Model[TermInT, OutT]:
+def perceptron_term(hidden_width: int, dropout: float) -> Model[TermInput, OutT]:
     """Compute V[l] maxout(A d + B h + C[q])."""
     width = 2 * HIDDEN_FACTOR * hidden_width
     return Model(
@@ -289,7 +312,7 @@ def perceptron_term(hidden_width: int, dropout: float) -> Model[TermInT, OutT]:
     )
 
 
-def perceptron_init(model: Model[TermInT, OutT], X: Any = None, Y: Any = None) -> None:
+def perceptron_init(model: Model[TermInput, OutT], X: Any = None, Y: Any = None) -> None:
     """Draw the parameters."""
     dep_layer, head_layer, output = model.layers
     dep_layer.set_dim("nI", model.get_dim("nI"))
@@ -302,22 +325,25 @@ def perceptron_init(model: Model[TermInT, OutT], X: Any = None, Y: Any = None) -
 
 
 def perceptron_forward(
-    model: Model[TermInT, OutT], X: TermInT, is_train: bool
+    model: Model[TermInput, OutT], X: TermInput, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
     """Score; each row is multiplied by A and B once, however many arcs it has."""
-    rows, layout, arcs = X
-    ops = model.ops
-    dep_layer, head_layer, output = model.layers
-    A, backprop_A = dep_layer(rows, is_train)
-    B, backprop_B = head_layer(rows, is_train)
-    sums = A[arcs.deps] + B[arcs.heads] + model.get_param("C")[arcs.buckets]
-    hidden, which = ops.maxout(sums.reshape((sums.shape[0], -1, 2)))
-    hidden, drop = sentence_dropout(model, layout, hidden, is_train, arcs.deps)
+    arcs, ops, output = X.arcs, model.ops, model.layers[2]
+    (A, backprop_A), (B, backprop_B) = _sides(
+        model, X, lambda side: model.layers[side](X.rows, is_train)
+    )
+    C: Floats2d = model.get_param("C")
+    if is_compiled(ops):
+        hidden, which = kernel.arc_maxout(A, B, C, arcs.deps, arcs.heads, arcs.buckets)
+    else:
+        sums = A[arcs.deps] + B[arcs.heads] + C[arcs.buckets]
+        hidden, which = ops.maxout(sums.reshape((sums.shape[0], -1, 2)))
+    hidden, drop = sentence_dropout(model, X.layout, hidden, is_train, arcs.deps)
     scores, backprop_output = output(hidden, is_train)
 
     def backprop(d_scores: OutT) -> Floats2d:
         d_hidden = drop(backprop_output(d_scores))
-        d_sums = ops.backprop_maxout(d_hidden, which, 2).reshape(sums.shape)
+        d_sums = ops.backprop_maxout(d_hidden, which, 2).reshape((len(d_hidden), -1))
         model.inc_grad("C", distance.collect_flat(d_sums, arcs.buckets))
         dA, dB = _scatter(model, arcs, A, d_sums, d_sums)
         return backprop_A(dA) + backprop_B(dB)
@@ -407,7 +433,8 @@ def begin_label_scores(
     labeller: Labeller, trees: TreeScores, arcs: ChosenArcs, is_train: bool
 ) -> tuple[LabelScores, Callable[[Floats2d], Floats2d]]:
     """Score labels of chosen arcs; the callback takes their gradient to that of `trees.rows`."""
-    scores, backprop = labeller((trees.rows, trees.layout, arcs.deps, arcs.heads), is_train)
+    given = LabelInput(trees.rows, trees.layout, arcs.deps, arcs.heads)
+    scores, backprop = labeller(given, is_train)
     return LabelScores(arcs, scores), backprop
 
 
@@ -421,7 +448,8 @@ def iterate_label_scores(
     """
     for start in range(0, len(deps), MAX_ARCS):
         chunk = slice(start, start + MAX_ARCS)
-        scores = labeller.predict((trees.rows, trees.layout, deps[chunk], heads[chunk]))
+        given = LabelInput(trees.rows, trees.layout, deps[chunk], heads[chunk], trees.kept)
+        scores = labeller.predict(given)
         scores = scores[:, : labeller.get_dim("nO")]
         if trees.forced_labels is not None:
             labels = trees.forced_labels[deps[chunk]]

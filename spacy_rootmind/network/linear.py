@@ -21,7 +21,7 @@ from spacy_rootmind.kernel.linear import ArcFeatures
 from spacy_rootmind.network import distance
 from spacy_rootmind.network.architecture import ParserModel, forward, init
 from spacy_rootmind.network.boundaries import NOT_A_WORD, BoundaryInput
-from spacy_rootmind.network.label_scorer import NULL_LABEL
+from spacy_rootmind.network.label_scorer import NULL_LABEL, LabelInput
 from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.network.listeners import GRAD_FACTOR
 from spacy_rootmind.network.tree_scorer import TreeGradient, TreeInput, TreeScores, flat_tokens
@@ -47,7 +47,6 @@ N_BETWEEN = 4
 
 # Its backward pass takes a TreeGradient, which Thinc's types have no place for.
 LinearTreeModel = Model[Any, Any]
-LabelsInT = tuple[Ints2d, Layout, Ints1d, Ints1d]
 
 
 def build_linear_parser(
@@ -260,7 +259,7 @@ def _forward_trees(
 # --- labels ------------------------------------------------------------------------------------
 
 
-def LinearLabels(bits: int, nO: int | None = None) -> Model[LabelsInT, Floats2d]:
+def LinearLabels(bits: int, nO: int | None = None) -> Model[LabelInput, Floats2d]:
     """Score every label on each of the given arcs, from `ArcKeys.templates`.
 
     Keys are of shape (n_rows, 2 * n_templates), scores of shape (n_arcs, nO); each label has 2 to
@@ -277,10 +276,10 @@ def LinearLabels(bits: int, nO: int | None = None) -> Model[LabelsInT, Floats2d]
 
 
 def _forward_labels(
-    model: Model[LabelsInT, Floats2d], X: LabelsInT, is_train: bool
+    model: Model[LabelInput, Floats2d], X: LabelInput, is_train: bool
 ) -> tuple[Floats2d, Callable[[Floats2d], Any]]:
     """Score; the callback adds the gradient of the weights, and returns zeros."""
-    places = _find_places(*X, model.get_dim("nV"))
+    places = _find_places(X.rows, X.layout, X.deps, X.heads, model.get_dim("nV"))
     weights: Floats2d = model.get_param("W")
     scores = model.ops.gather_add(weights, places)
 
@@ -290,7 +289,7 @@ def _forward_labels(
         columns: Ints2d = np.ascontiguousarray(places.T)
         for column in columns:
             model.ops.scatter_add(d_weights, column, d_scores)
-        return np.zeros_like(X[0])
+        return np.zeros_like(X.rows)
 
     return scores, backprop
 

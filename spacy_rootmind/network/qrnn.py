@@ -12,7 +12,7 @@ from thinc.api import LayerNorm, Linear, Model, Ops, glorot_uniform_init
 from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network.dropout import RATE, sentence_dropout
 from spacy_rootmind.network.layout import Layout
-from spacy_rootmind.network.ops import is_compiled
+from spacy_rootmind.network.ops import is_compiled, multiply
 from spacy_rootmind.network.types import Floats2d, Floats3d, Ints2d
 
 InT = tuple[Floats2d, Layout]
@@ -98,8 +98,10 @@ def _run_compiled(
 ) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
     """Run the recurrence over one sentence after another."""
     rows = rows.astype("float32", copy=False)
-    gates = rows @ model.get_param("W")
-    b: Floats3d = model.get_param("b")
+    W, b = model.get_param("W"), model.get_param("b")
+    gates = np.empty((2, len(rows), W.shape[2]), dtype="float32")
+    for side in range(2):
+        multiply(rows, W[side], out=gates[side])
     cells, states = kernel.qrnn(gates, b, layout.roots, layout.lengths)
 
     def backprop(d_states: Floats2d) -> Floats2d:

@@ -1,7 +1,7 @@
 """Arc scores of sentences from token vectors, in rounds of refinement."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -51,12 +51,15 @@ class TreeScores:
         Refined vectors of the words and of ROOT, from which labels are scored.
     forced_labels : int array of shape (n_rows,), optional
         Number of the label that each word has whatever its head, 0 where it is free.
+    kept : dict
+        What label layers have computed from the rows in prediction.
     """
 
     layout: Layout
     rounds: list[list[Floats3d]]
     rows: Floats2d
     forced_labels: Ints1d | None = None
+    kept: dict[int, Any] = field(default_factory=dict)
 
     @property
     def arcs(self) -> list[Floats3d]:

@@ -1,9 +1,11 @@
 """Layers: gradients against finite differences, compiled loops, sentences alone and in batches."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from gradients import OPS, assert_directional, assert_parameters, in_double
-from thinc.api import LayerNorm, Maxout, NumpyOps, Ops
+from thinc.api import SGD, LayerNorm, Linear, Maxout, NumpyOps, Ops
 
 from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network import layout as layout_module
@@ -11,7 +13,7 @@ from spacy_rootmind.network import ops, qrnn
 from spacy_rootmind.network.arc_scorer import BiaffineArcs
 from spacy_rootmind.network.boundaries import NOT_A_WORD, BoundaryInput, SentenceStarts
 from spacy_rootmind.network.dropout import RATE, sentence_dropout
-from spacy_rootmind.network.label_scorer import BiaffineLabels
+from spacy_rootmind.network.label_scorer import BiaffineLabels, LabelInput
 from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.network.qrnn import QRNN
 from spacy_rootmind.network.refine import Refine
@@ -52,7 +54,7 @@ def make_input(kind, layout, rng):
         heads = layout.roots[layout.sentence_of_row[layout.words]]
         heads[::2] += 1
         deps = np.append(layout.words, layout.words[:4])
-        return rows, layout, deps, np.append(heads, layout.roots[[0, 0, 0, 1]])
+        return LabelInput(rows, layout, deps, np.append(heads, layout.roots[[0, 0, 0, 1]]))
     if kind == "rows":
         return rows, layout
     return rows, [8.0 * rng.normal(size=own.allowed.shape) for own in layout.buckets], layout
@@ -349,3 +351,56 @@ def test_softmax_of_scores_of_any_size(shift, rng):
         expected[1:n, :n] = np.exp(own[1:n, :n] - own[1:n, :n].max(axis=1, keepdims=True))
         expected /= np.maximum(expected.sum(axis=1, keepdims=True), 1.0)
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-30)
+
+
+def halve(model):
+    for name in model.param_names:
+        model.set_param(name, model.get_param(name) / 2)
+
+
+def initialize(model):
+    for name in model.param_names:
+        model.set_param(name, None)
+    model.initialize()
+
+
+def load_bytes(model):
+    other = model.copy()
+    halve(other)
+    model.from_bytes(other.to_bytes())
+
+
+def update(model):
+    _, backprop = model(np.ones((2, 5), "f"), is_train=True)
+    backprop(np.ones((2, 4), "f"))
+    model.finish_update(SGD(0.1))
+
+
+@pytest.mark.parametrize("change", [halve, initialize, load_bytes, update])
+@pytest.mark.parametrize("make", [Linear, partial(Maxout, nP=2), partial(Maxout, nP=3)])
+def test_changed_weights_count_in_the_next_prediction(make, change, rng):
+    plain = in_single(make(nO=4, nI=5), rng)
+    model = ops.use_fast_cpu(plain.copy())
+    rows = [rng.normal(size=(n, 5)).astype("f") for n in (1, 9, 70)]
+    for _ in range(2):
+        np.random.seed(0)  # noqa: NPY002
+        change(model)
+        np.random.seed(0)  # noqa: NPY002
+        change(plain)
+        averages = {(model.id, name): model.get_param(name) / 3 for name in model.param_names}
+        others = {(plain.id, name): plain.get_param(name) / 3 for name in plain.param_names}
+        for X in rows:
+            np.testing.assert_allclose(model.predict(X), plain.predict(X), rtol=1e-5, atol=1e-5)
+            with model.use_params(averages), plain.use_params(others):
+                np.testing.assert_allclose(model.predict(X), plain.predict(X), rtol=1e-5, atol=1e-5)
+            np.testing.assert_allclose(model.predict(X), plain.predict(X), rtol=1e-5, atol=1e-5)
+
+
+def test_products_in_pieces_are_whole_products(rng, monkeypatch):
+    monkeypatch.setattr(ops, "PIECE", 60)
+    for n_rows, n_in, n_out in [(0, 3, 4), (1, 3, 4), (7, 3, 10), (7, 80, 3), (70, 3, 4)]:
+        X, weights = rng.normal(size=(n_rows, n_in)), rng.normal(size=(n_in, n_out))
+        np.testing.assert_allclose(ops.multiply(X, weights), X @ weights, rtol=1e-12)
+        out = np.empty((n_rows, 2 * n_out))[:, n_out:]
+        assert ops.multiply(X, weights, out=out) is out
+        np.testing.assert_allclose(out, X @ weights, rtol=1e-12)

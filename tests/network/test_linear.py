@@ -16,6 +16,7 @@ from thinc.api import SGD, Adam
 from spacy_rootmind import decode
 from spacy_rootmind.network import distance
 from spacy_rootmind.network.boundaries import NOT_A_WORD, BoundaryInput
+from spacy_rootmind.network.label_scorer import LabelInput
 from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.network.linear import (
     NOTHING,
@@ -118,7 +119,7 @@ def labels_case(rng):
     heads = layout.roots[layout.sentence_of_row[layout.words]]
     heads[::2] += 1
     # Few weights, so that some are shared, also within an arc.
-    return LinearLabels(5, nO=3), (keys, layout, layout.words, heads)
+    return LinearLabels(5, nO=3), LabelInput(keys, layout, layout.words, heads)
 
 
 def starts_case(rng):
