@@ -199,7 +199,7 @@ def find_distances(
 ):
     """Find the bucket of the distance of each arc, given by the rows of its ends.
 
-    `buckets` has those of the distances from -FAR to FAR, and then that of arcs from ROOT.
+    `buckets` has one for each distance from -FAR to FAR, and then one for arcs from ROOT.
     """
     cdef Py_ssize_t i, root, far = (buckets.shape[0] - 2) // 2
     found = np.empty(deps.shape[0], dtype=np.int32)

@@ -26,6 +26,7 @@ from thinc.api import Config
 from spacy_rootmind.annotation.teacher_records import read_distributions
 from spacy_rootmind.cli.init_config import make_config
 from spacy_rootmind.cli.options import ConfigOptions
+from spacy_rootmind.network.architecture import reading_layers
 from spacy_rootmind.pipeline import settings as component_settings
 from spacy_rootmind.pipeline.attributes import SETTERS, attributes_read
 from spacy_rootmind.pipeline.settings import default_settings
@@ -510,7 +511,11 @@ def test_features_page_trains_together(features_corpus, tmp_path, monkeypatch):
     Path("features.cfg").write_text(f"{text}\n\n{features}", "utf8")
     train(Path("features.cfg"), Path("training"), overrides=features_corpus)
     nlp = spacy.load("training/model-last")
-    assert attributes_read(nlp.get_pipe("root_mst").model) == ["TAG", "POS", "MORPH"]
+    assert attributes_read(reading_layers(nlp.get_pipe("root_mst").model)) == [
+        "TAG",
+        "POS",
+        "MORPH",
+    ]
     assert nlp("The cat saw a dog.").has_annotation("DEP")
 
 

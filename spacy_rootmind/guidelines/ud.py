@@ -169,9 +169,14 @@ class UDRules:
     def find_conflicts(
         self, sentence: int, heads: NDArray[np.int32], labels: NDArray[np.int32]
     ) -> Iterator[Conflict]:
-        """Find the conflicts of a tree of a sentence."""
-        for _, tree in self._invalid_trees([sentence], [heads], [labels]):
-            yield from tree.conflicts()
+        """Find the conflicts of a tree of a sentence; MISSING changes in place."""
+        own = slice(sentence, sentence + 1)
+        broken = self.tables.kernel.find_broken(
+            self.words, self.starts[own], self.sizes[own], heads, labels
+        )
+        if broken.any():
+            words = self.words_of(sentence)
+            yield from Tree(self.tables, words, heads, labels, broken).conflicts()
 
     def find_errors(
         self, sentences: Sequence[int], heads: _Trees, labels: _Trees

@@ -77,7 +77,7 @@ class Arcs(NamedTuple):
 
 
 class TermInput(NamedTuple):
-    """What both terms get: as `LabelInput`, with arcs on the device."""
+    """A `LabelInput` with its arcs on the device, for both terms."""
 
     rows: Floats2d
     layout: Layout

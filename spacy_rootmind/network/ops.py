@@ -116,10 +116,10 @@ class _Product:
     def multiply(self, model: Any, X: Any) -> Any:
         """Multiply rows by the transposed weights W (..., n_in) in prediction."""
         W = model.get_param("W")
-        if self.is_trained or model.ops.use_blis:
+        if model.ops.use_blis:
             return model.ops.gemm(X, W.reshape((-1, W.shape[-1])), trans2=True)
         source, weights = self.kept
-        if source is not W:
+        if source is not W or self.is_trained:
             weights = np.ascontiguousarray(W.reshape((-1, W.shape[-1])).T)
             self.kept = W, weights
         return multiply(X, weights)

@@ -8,7 +8,7 @@ from spacy.tokens import Doc
 
 from spacy_rootmind.annotation.sentences import words_of
 from spacy_rootmind.compat import ATTRIBUTE_EXTRACTOR
-from spacy_rootmind.network.architecture import ParserModel, reading_layers
+from spacy_rootmind.network.listeners import Tok2Vec
 
 # Attributes that no token has until a component sets them, and a component that does. Every token
 # has the others, such as NORM, from the vocab.
@@ -22,11 +22,11 @@ SETTERS = {
 SENTENCE_STARTS = "token.is_sent_start"
 
 
-def attributes_read(model: ParserModel) -> list[str]:
-    """List the attributes in `SETTERS` that a network reads, in the order there."""
+def attributes_read(layers: Iterable[Tok2Vec]) -> list[str]:
+    """List the attributes in `SETTERS` that layers read, in the order there."""
     columns = {
         intify_attr(column)
-        for layer in reading_layers(model)
+        for layer in layers
         for node in layer.walk()
         if node.name == ATTRIBUTE_EXTRACTOR
         for column in node.attrs["columns"]

@@ -115,6 +115,8 @@ class RootMST(TrainablePipe):
         self.use_settings(Settings(**settings))
         # The settings as in the config of the pipeline.
         self.saved_settings = self.settings.as_config()
+        # The layers that read Docs, and the attributes that they read.
+        self._attributes: tuple[list[Any], list[str]] = [], []
         self._warned_of_labels: set[int] = set()
         self._warn_of_split = WarnOnce(
             "[%s] a sentence of the Doc %r has more than %d words (max_sentence_length) and was "
@@ -211,7 +213,10 @@ class RootMST(TrainablePipe):
 
     def _require_attributes(self, docs: Sequence[Doc]) -> None:
         """Refuse Docs without the attributes that the network reads."""
-        require_attributes(docs, attributes_read(self.model))
+        layers = reading_layers(self.model)
+        if layers != self._attributes[0]:
+            self._attributes = layers, attributes_read(layers)
+        require_attributes(docs, self._attributes[1])
 
     # --- training ------------------------------------------------------------------------------
 

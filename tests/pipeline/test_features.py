@@ -19,7 +19,7 @@ from spacy.training import Example
 from spacy.util import fix_random_seed, minibatch
 from spacy.vectors import Vectors
 
-from spacy_rootmind.network.architecture import find_vectors
+from spacy_rootmind.network.architecture import find_vectors, reading_layers
 from spacy_rootmind.pipeline.attributes import attributes_read
 
 TOK2VEC = SMALL_MODEL["tok2vec"]
@@ -105,10 +105,10 @@ def test_heads_that_only_an_attribute_decides_are_learnt_with_it_alone(attr, lea
 
 def test_attributes_read_are_those_that_components_set():
     nlp = make_nlp(model=with_features("NORM", "MORPH", "TAG"))
-    assert attributes_read(nlp.get_pipe("root_mst").model) == ["TAG", "MORPH"]
+    assert attributes_read(reading_layers(nlp.get_pipe("root_mst").model)) == ["TAG", "MORPH"]
     nlp = make_nlp(model={**SMALL_MODEL, "tok2vec": tok2vec_of(multi_hash("LOWER", "POS"))})
-    assert attributes_read(nlp.get_pipe("root_mst").model) == ["POS"]
-    assert attributes_read(make_nlp().get_pipe("root_mst").model) == []
+    assert attributes_read(reading_layers(nlp.get_pipe("root_mst").model)) == ["POS"]
+    assert attributes_read(reading_layers(make_nlp().get_pipe("root_mst").model)) == []
 
 
 def test_training_without_annotating_components_is_refused(examples):
