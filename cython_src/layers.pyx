@@ -190,6 +190,37 @@ def softmax_heads(const float[:, :, ::1] scores, const Py_ssize_t[::1] lengths):
     return found
 
 
+# --- windows of words --------------------------------------------------------------------------
+
+
+def windows(const float[:, ::1] rows, const Py_ssize_t[::1] places):
+    """Join the rows before, at and after each place, in ascending order: (n_places, 3 w).
+
+    Neighbours that are no places themselves are zeros. Without places, each row is one.
+    """
+    cdef Py_ssize_t w = rows.shape[1], n = rows.shape[0], i, step, place
+    cdef bint is_there
+    if places is not None:
+        n = places.shape[0]
+    found = np.empty((n, 3 * w), dtype=np.float32)
+    cdef float[:, ::1] out = found
+    if not w:
+        return found
+    with nogil:
+        for i in range(n):
+            for step in range(-1, 2):
+                is_there = 0 <= i + step < n
+                place = i + step
+                if is_there and places is not None:
+                    place = places[i] + step
+                    is_there = places[i + step] == place
+                if is_there:
+                    memcpy(&out[i, (step + 1) * w], &rows[place, 0], w * sizeof(float))
+                else:
+                    memset(&out[i, (step + 1) * w], 0, w * sizeof(float))
+    return found
+
+
 # --- labels of arcs ----------------------------------------------------------------------------
 
 

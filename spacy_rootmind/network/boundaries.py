@@ -7,7 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from thinc.api import Linear, Maxout, Model, chain
 
+from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network.layout import Layout
+from spacy_rootmind.network.ops import is_compiled
 from spacy_rootmind.network.qrnn import QRNN
 from spacy_rootmind.network.transfer import to_device
 from spacy_rootmind.network.types import Floats1d, Floats2d
@@ -109,12 +111,16 @@ def forward(
     words, places = to_device(xp, [tokens, layout.words])
     rows = xp.zeros((layout.n_rows + 1, width), dtype=scores.dtype)
     rows[places] = xp.concatenate(vectors)[words]
-    backprop_context = None
+    states, backprop_context = rows, None
     if len(model.layers) > 1:
-        found, backprop_context = model.layers[1]((rows[:-1], layout), is_train)
+        states, backprop_context = model.layers[1]((rows[:-1], layout), is_train)
+    if is_compiled(model.ops):
+        windows = kernel.windows(states, layout.words)
+    else:
+        # Without the states of ROOT.
         rows = xp.zeros_like(rows)
-        rows[places] = found[places]
-    windows = xp.concatenate([rows[places + step] for step in WINDOW], axis=1)
+        rows[places] = states[places]
+        windows = xp.concatenate([rows[places + step] for step in WINDOW], axis=1)
     found, backprop_found = model.layers[0](windows, is_train)
     scores[words] = found[:, 0]
 

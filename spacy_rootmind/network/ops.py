@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from thinc.api import LayerNorm, Linear, Maxout, Model, NumpyOps, Ops
+from thinc.api import LayerNorm, Linear, Maxout, Model, NumpyOps, Ops, expand_window
 
 from spacy_rootmind.compat import forward_of, set_forward
 from spacy_rootmind.kernel import layers as kernel
@@ -81,6 +81,14 @@ def _layer_norm(model: Any, X: Any, is_train: bool) -> tuple[Any, Callable]:
         return d_rows
 
     return kernel.layer_norm(rows, G, b), backprop if is_train else no_backprop
+
+
+def _expand_window(model: Any, X: Any, is_train: bool) -> tuple[Any, Callable]:
+    """Join each row with its neighbours, as `thinc.api.expand_window`."""
+    is_plain = isinstance(X, np.ndarray) and X.dtype == "float32" and X.flags.c_contiguous
+    if is_train or not is_plain or model.attrs["window_size"] != 1:
+        return _EXPAND_WINDOW(model, X, is_train)
+    return kernel.windows(X, None), no_backprop
 
 
 def multiply(X: Floats2d, weights: Floats2d, out: Floats2d | None = None) -> Floats2d:
@@ -163,5 +171,12 @@ class _Linear(_Product):
 
 
 # Thinc's own forward passes.
-_LAYER_NORM, _MAXOUT, _LINEAR = (forward_of(layer()) for layer in (LayerNorm, Maxout, Linear))
-_COMPILED = {_LAYER_NORM: lambda: _layer_norm, _MAXOUT: _Maxout, _LINEAR: _Linear}
+_LAYER_NORM, _MAXOUT, _LINEAR, _EXPAND_WINDOW = (
+    forward_of(layer()) for layer in (LayerNorm, Maxout, Linear, expand_window)
+)
+_COMPILED = {
+    _LAYER_NORM: lambda: _layer_norm,
+    _EXPAND_WINDOW: lambda: _expand_window,
+    _MAXOUT: _Maxout,
+    _LINEAR: _Linear,
+}

@@ -5,11 +5,11 @@ from functools import partial
 import numpy as np
 import pytest
 from gradients import OPS, assert_directional, assert_parameters, in_double
-from thinc.api import SGD, LayerNorm, Linear, Maxout, NumpyOps, Ops
+from thinc.api import SGD, LayerNorm, Linear, Maxout, NumpyOps, Ops, expand_window
 
 from spacy_rootmind.kernel import layers as kernel
+from spacy_rootmind.network import boundaries, label_scorer, ops, qrnn
 from spacy_rootmind.network import layout as layout_module
-from spacy_rootmind.network import ops, qrnn
 from spacy_rootmind.network.arc_scorer import BiaffineArcs
 from spacy_rootmind.network.boundaries import NOT_A_WORD, BoundaryInput, SentenceStarts
 from spacy_rootmind.network.dropout import RATE, sentence_dropout
@@ -237,7 +237,7 @@ def in_single(model, rng):
 
 def run(model, X, masks, is_compiled, monkeypatch):
     """All that a layer computes: its prediction, its output in training, and gradients."""
-    for module in (layout_module, ops, qrnn):
+    for module in (boundaries, label_scorer, layout_module, ops, qrnn):
         monkeypatch.setattr(module, "is_compiled", lambda ops: is_compiled)
     for part in X if isinstance(X, tuple) else ():
         if isinstance(part, Layout):
@@ -265,28 +265,55 @@ def assert_same(model, X, masks, monkeypatch):
 
 # With and without rest after whole vectors.
 WIDTHS = [1, 7, 8, 24]
+# Docs and arcs need several sentences.
+BATCHES = [(name, [*LENGTHS, 40, 41, 2]) for name in LAYERS]
+BATCHES += [(name, lengths) for name in list(LAYERS)[:3] for lengths in ([0], [1])]
+
+
+def as_single(part):
+    """Round the floats in nested tuples and lists."""
+    if isinstance(part, tuple):
+        return (
+            type(part)(*map(as_single, part))
+            if hasattr(part, "_fields")
+            else tuple(map(as_single, part))
+        )
+    if isinstance(part, list):
+        return [as_single(own) for own in part]
+    return part.astype("f") if isinstance(part, np.ndarray) and part.dtype.kind == "f" else part
 
 
 @pytest.mark.usefixtures("simd")
-@pytest.mark.parametrize("lengths", [[0], [1], [*LENGTHS, 40, 41, 2]], ids=len)
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", ["qrnn", "arcs", "refine"])
+@pytest.mark.parametrize(("name", "lengths"), BATCHES)
 def test_compiled_layers_are_those_of_numpy(name, width, lengths, rng, monkeypatch):
     make, kind = LAYERS[name]
     layout = Layout.from_lengths(IN_SINGLE, lengths)
     model = in_single(make(width, 0.0), rng)
-    rows, *others = make_input(kind, layout, rng)
-    squares = [[own.astype("f") for own in part] for part in others if isinstance(part, list)]
-    X = (rows.astype("f"), *squares, layout)
+    X = as_single(make_input(kind, layout, rng))
     masks = meaning(name, layout, model.predict(X))
     assert_same(model, X, [mask.astype("f") for mask in masks], monkeypatch)
+
+
+@pytest.mark.parametrize("name", ["labels", "labels of a rank"])
+def test_labels_keep_what_depends_on_rows_alone(name, rng):
+    layout = Layout.from_lengths(IN_SINGLE, LENGTHS)
+    model, X = in_single(LAYERS[name][0](5, 0.3), rng), as_single(make_input("arcs", layout, rng))
+    kept = X._replace(kept={})
+    scores = model.predict(X)
+    # Also of fewer arcs, and of more than there are rows.
+    for arcs in (slice(None), slice(3, 5), np.repeat(np.arange(len(X.deps)), 4)[::-1]):
+        own = {"deps": X.deps[arcs], "heads": X.heads[arcs]}
+        found = model.predict(kept._replace(**own))
+        np.testing.assert_allclose(found, scores[arcs], rtol=1e-5, atol=1e-5)
+    assert kept.kept
 
 
 @pytest.mark.usefixtures("simd")
 @pytest.mark.parametrize("pieces", [1, 2, 3, 4])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_compiled_layers_are_those_of_thinc(width, pieces, rng, monkeypatch):
-    for layer in (Maxout(nO=width, nI=5, nP=pieces), LayerNorm(nI=5)):
+    for layer in (Maxout(nO=width, nI=5, nP=pieces), LayerNorm(nI=5), expand_window(1)):
         model = ops.use_fast_cpu(in_single(layer, rng))
         rows = rng.normal(size=(9, 5)).astype("f")
         for X in (rows[:1], rows):
