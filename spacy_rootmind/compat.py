@@ -14,7 +14,6 @@ from typing import Any
 MODULES = {
     "ConfigSchemaTraining": "spacy.schemas",
     "ListenedToComponent": "spacy.ty",
-    "RENDER_WRAPPER": "spacy.displacy",
     "StaticVectors": "spacy.ml.staticvectors",
     "TPL_PAGE": "spacy.displacy.templates",
     "combine_score_weights": "spacy.util",
@@ -25,7 +24,6 @@ MODULES = {
     "import_file": "spacy.util",
     "init_config": "spacy.cli.init_config",
     "load_model_from_config": "spacy.util",
-    "minify_html": "spacy.util",
     "parse_config_overrides": "spacy.cli._util",
     "resolve_dot_names": "spacy.util",
     "show_validation_error": "spacy.cli._util",

@@ -1,5 +1,7 @@
 """The README's picture; run this in a checkout, with its pipeline installed."""
 
+from pathlib import Path
+
 import spacy
 
 import spacy_rootmind
@@ -9,8 +11,5 @@ settings = {
     "components.root_mst.alternatives": {"@misc": "spacy_rootmind.kbest.v1", "k": 3},
 }
 nlp = spacy.load("en_rootmind_web_sm", config=settings)
-spacy_rootmind.render(
-    nlp("She saw the man with the telescope."),
-    path="docs/pictures/parse.svg",
-    max_alternatives=1,
-)
+picture = spacy_rootmind.render(nlp("She saw the man with the telescope."), max_alternatives=1)
+Path("docs/pictures/parse.svg").write_text(picture, encoding="utf8")

@@ -1,19 +1,15 @@
 """The function `render`: pictures of parses, their probabilities and alternatives."""
 
-import os
-import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
-from pathlib import Path
 from typing import Any
 
 from spacy.tokens import Doc, Span
 from spacy.util import is_in_jupyter
 
-from spacy_rootmind import compat
-from spacy_rootmind.compat import TPL_PAGE, minify_html
+from spacy_rootmind.compat import TPL_PAGE
 from spacy_rootmind.rendering.drawing import draw_sentence, runs_rtl
-from spacy_rootmind.rendering.svg import complete_svg, draw_picture, stack
+from spacy_rootmind.rendering.svg import complete_svg, draw_picture
 from spacy_rootmind.rendering.text import clean
 
 # Options that displaCy has as well, and the colour of arcs that the parse does not have.
@@ -35,10 +31,8 @@ def render(
     docs: Doc | Span | Iterable[Doc | Span],
     *,
     page: bool = False,
-    minify: bool = False,
     jupyter: bool | None = None,
     options: Mapping[str, Any] | None = None,
-    path: str | Path | None = None,
     max_alternatives: int = 5,
 ) -> str | None:
     """Draw the parse of each sentence, with probabilities and alternatives if the Doc has them.
@@ -54,139 +48,73 @@ def render(
 
     A picture is as wide as its words and labels need. In HTML and in a notebook it shrinks to the
     width of the page, to 60 percent of its size at least: about 25 words fit a notebook's cell.
-    SVG that is returned or written keeps its size.
 
     Parameters
     ----------
     docs : Doc, Span, or an iterable of them
-        What to draw. A Span must consist of whole sentences.
+        What to draw. Sentences that a Span is part of are drawn as a whole.
     page : bool
-        Whether to return a complete HTML page instead of SVG. HTML files are always complete pages.
-    minify : bool
-        Whether to remove line breaks and indentation.
+        Whether to return a complete HTML page instead of one SVG per sentence.
     jupyter : bool, optional
         Whether to show the picture in a notebook instead of returning it; None detects a notebook.
     options : dict, optional
         As for displaCy, `add_lemma`, `fine_grained`, `bg`, `color` and `font`. `highlight` is the
         colour of arcs that are not in the parse.
-    path : str or Path, optional
-        File to write instead of showing or returning the picture: an HTML page, or one SVG if the
-        name ends with `.svg`.
     max_alternatives : int
         Most alternatives to draw per sentence.
 
     Returns
     -------
     str or None
-        SVG or HTML; None if the picture was shown or written.
+        SVG or HTML, to be written to a file as UTF-8; None if the picture was shown.
 
     Raises
     ------
     ValueError
-        If a Doc is not parsed, a head lies outside its sentence, a Span is part of a sentence,
-        or an argument is not as described.
-    TypeError
-        If `docs` is neither a Doc, a Span nor an iterable of them.
-    OSError
-        If the file cannot be written. An existing file is left unchanged.
+        If a Doc is not parsed, a head lies outside its sentence, or an option is not known.
     """
     settings = check_options(options or {})
-    target = None if path is None else check_path(path, page=page)
-    is_svg = target is not None and target.suffix.lower() == ".svg"
-    is_page = page or (target is not None and not is_svg)
-    is_shown = target is None and (is_in_jupyter() if jupyter is None else jupyter)
-    if max_alternatives < 0:
-        raise ValueError(f"expected max_alternatives of 0 or more, received {max_alternatives}")
+    is_shown = is_in_jupyter() if jupyter is None else jupyter
     spans = list(find_sentences(docs))
-    pictures = [
-        draw_picture(
-            draw_sentence(span, settings, max_alternatives), settings, is_rtl=runs_rtl(span)
-        )
-        for span in spans
-    ]
-    lang, is_rtl = (spans[0].doc.lang_, runs_rtl(spans[0])) if spans else ("", False)
-    if is_svg:
-        markup = complete_svg(stack(pictures, is_rtl=is_rtl), settings, lang, in_page=False)
-    else:
-        svgs = [
-            complete_svg(picture, settings, span.doc.lang_, in_page=is_page or is_shown)
-            for span, picture in zip(spans, pictures, strict=True)
-        ]
-        markup = html_page(svgs, lang, is_rtl=is_rtl) if is_page else "".join(svgs)
-    markup = minify_html(markup) if minify else markup.strip()
-    if target is None and compat.RENDER_WRAPPER is not None:
-        markup = compat.RENDER_WRAPPER(markup)
-    if target is not None:
-        write(target, markup)
-    elif is_shown:
-        show(markup)
-    else:
-        return markup
+    svgs = []
+    for span in spans:
+        drawings = draw_sentence(span, settings, max_alternatives)
+        picture = draw_picture(drawings, settings, is_rtl=runs_rtl(span))
+        svgs.append(complete_svg(picture, settings, span.doc.lang_, in_page=page or is_shown))
+    markup = "".join(svgs)
+    if page:
+        lang, is_rtl = (spans[0].doc.lang_, runs_rtl(spans[0])) if spans else ("", False)
+        markup = html_page(svgs, lang, is_rtl=is_rtl)
+    if not is_shown:
+        return markup.strip()
+    show(markup.strip())
     return None
-
-
-# --- arguments ---------------------------------------------------------------------------------
 
 
 def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Check options and fill in the defaults."""
-    settings: dict[str, Any] = dict(DEFAULTS)
-    for name, value in options.items():
-        if name not in DEFAULTS:
-            raise ValueError(
-                f"expected options of a dependency picture, received {name!r}; the options are "
-                f"{', '.join(sorted(DEFAULTS))}"
-            )
-        kind, expected = (
-            (bool, "True or False") if isinstance(DEFAULTS[name], bool) else (str, "a string")
-        )
-        if not isinstance(value, kind):
-            raise ValueError(f"expected {expected} for option {name!r}, received {value!r}")
-        settings[name] = escape(clean(value)) if isinstance(value, str) else value
-    return settings
-
-
-def check_path(path: str | Path, *, page: bool) -> Path:
-    """Check that a file's name ends with the suffix of a format that can be written."""
-    target = Path(path)
-    suffix = target.suffix.lower()
-    if suffix not in (".html", ".htm", ".svg"):
+    if unknown := options.keys() - DEFAULTS.keys():
         raise ValueError(
-            f"expected a file name that ends with .html, .htm or .svg, received {str(path)!r}"
+            f"expected options of a dependency picture, received {', '.join(sorted(unknown))}; the "
+            f"options are {', '.join(sorted(DEFAULTS))}"
         )
-    if suffix == ".svg" and page:
-        raise ValueError(
-            f"expected a file name that ends with .html for page=True, received {str(path)!r}; "
-            f"rename the file or pass page=False"
-        )
-    return target
+    settings: dict[str, Any] = {**DEFAULTS, **options}
+    return {
+        name: escape(clean(value)) if isinstance(value, str) else value
+        for name, value in settings.items()
+    }
 
 
 def find_sentences(docs: Doc | Span | Iterable[Doc | Span]) -> Iterator[Span]:
     """Yield the sentences to draw, without those that are only whitespace."""
     for item in [docs] if isinstance(docs, Doc | Span) else docs:
-        if not isinstance(item, Doc | Span):
-            raise TypeError(f"expected a Doc or a Span to draw, received {type(item).__name__}")
-        doc = item.doc
-        if not doc.has_annotation("DEP"):
+        if not item.doc.has_annotation("DEP"):
             raise ValueError(
-                f"the Doc {doc.text[:40]!r} is not parsed: expected heads and labels, received "
-                f"none; process it with a pipeline that has `root_mst` first"
+                f"the Doc {item.doc.text[:40]!r} is not parsed: expected heads and labels, "
+                f"received none; process it with a pipeline that has `root_mst` first"
             )
-        sentences = list(doc.sents) if len(item) else []
-        if isinstance(item, Span) and sentences:
-            sentences = [s for s in sentences if s.start < item.end and item.start < s.end]
-            start, end = sentences[0].start, sentences[-1].end
-            if (item.start, item.end) != (start, end):
-                raise ValueError(
-                    f"the Span {item.text[:40]!r} is part of a sentence: expected whole sentences, "
-                    f"tokens {start} to {end - 1}, received {item.start} to {item.end - 1}; pass "
-                    f"`span.sent`"
-                )
+        sentences = item.sents if len(item) else ()
         yield from (sent for sent in sentences if not all(token.is_space for token in sent))
-
-
-# --- output ------------------------------------------------------------------------------------
 
 
 def html_page(svgs: Sequence[str], lang: str, *, is_rtl: bool) -> str:
@@ -197,24 +125,6 @@ def html_page(svgs: Sequence[str], lang: str, *, is_rtl: bool) -> str:
     # Wide pictures need the width of the page.
     template = template.replace("padding: 4rem 2rem", "padding: 2rem 1rem")
     return template.format(content=content, lang=escape(lang), dir="rtl" if is_rtl else "ltr")
-
-
-def write(path: Path, markup: str) -> None:
-    """Write a file completely, or not at all."""
-    # No longer than most names, which may be as long as the system allows.
-    partial = path.with_name(f".{uuid.uuid4().hex[:8]}")
-    try:
-        try:
-            partial.write_text(markup, encoding="utf8")
-            os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
-    except OSError as error:
-        raise OSError(
-            error.errno,
-            f"cannot write the picture to {str(path)!r}: {error.strerror}; expected a file in an "
-            f"existing folder with write permission",
-        ) from error
 
 
 def show(markup: str) -> None:

@@ -51,10 +51,8 @@ def doc():
 
 
 @pytest.mark.parametrize(("color", "bg"), [("#000000", "#ffffff"), ("#f0f0f0", "#101014")])
-def test_files_are_drawn_in_their_colours(doc, color, bg, tmp_path):
-    path = tmp_path / "parse.svg"
-    render(doc, path=path, options={"color": color, "bg": bg})
-    check_picture(path.read_text(encoding="utf8"), color, bg)
+def test_pictures_are_drawn_in_their_colours(doc, color, bg):
+    check_picture(render(doc, options={"color": color, "bg": bg}), color, bg)
 
 
 @pytest.mark.parametrize("width", [300, 390, 510])
