@@ -8,12 +8,10 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
@@ -22,7 +20,7 @@ from thinc.api import ConfigValidationError
 from wasabi import Printer
 
 from spacy_rootmind.annotation.alignment import aligned_heads, gold_counterparts
-from spacy_rootmind.annotation.gold import on_cycles
+from spacy_rootmind.annotation.gold import count_labels, on_cycles
 from spacy_rootmind.annotation.reading import annotated_heads, choose_root_label
 from spacy_rootmind.annotation.sentences import sentence_starts, words_of
 from spacy_rootmind.cli.errors import CommandError
@@ -32,26 +30,22 @@ from spacy_rootmind.compat import (
     resolve_dot_names,
     show_validation_error,
 )
-from spacy_rootmind.trees.conventions import MISSING, ROOT
+from spacy_rootmind.trees.conventions import MISSING
 
 # How many places of each kind of problem are shown.
 N_PLACES = 5
 # Share of gold heads lost to tokenization above which there is a warning.
 MANY_LOST = 0.05
-# An invalid head: neither ROOT nor a word, nor MISSING.
-OUTSIDE = -2
 
 # Problems to mend before training, and others that are worth a look.
 ERRORS = {
     "head_outside": "heads that are no word of their sentence",
-    "cycle": "sentences with heads in a cycle",
+    "cycle": "words on cycles of heads",
     "root_label_inside": "arcs between words with the root's label",
 }
 WARNINGS = {
     "root_with_other_label": "roots, or tokens that are their own head, without the root's label; "
     "training treats their heads as missing",
-    "long_sentence": "sentences longer than the maximum, which will be split",
-    "rare_label": "labels that occur only once",
     "new_label": "labels that do not occur in the training data",
     "single_sentences": "Docs of one sentence each, from which no parser learns where sentences "
     "start; convert with several sentences per Doc (`spacy convert -n 10`), and leave gold_preproc "
@@ -60,42 +54,6 @@ WARNINGS = {
     "treebank splits, as in multiword tokens; consider gold_preproc, or `spacy convert "
     "--merge-subtokens`",
 }
-
-
-@dataclass
-class GoldSentence:
-    """The words of a sentence, without whitespace tokens, and their heads, which may be no tree.
-
-    Heads are ROOT, or 1 to n for a word; MISSING for none or a whitespace token, and OUTSIDE for
-    anything else. A missing label is empty. `source` names the Doc, and `tokens` are the words'
-    numbers in it.
-    """
-
-    heads: NDArray[np.int64]
-    labels: list[str]
-    source: str
-    tokens: list[int]
-
-    def place(self, word: int) -> str:
-        """Return where a word is, counted from 0, for messages."""
-        return f"{self.source}, token {self.tokens[word] + 1}"
-
-
-def gold_sentences(source: str, doc: Doc) -> list[GoldSentence]:
-    """List the sentences of a Doc that have words."""
-    starts, words, (heads, _) = sentence_starts(doc), words_of(doc), annotated_heads(doc)
-    sentence = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    stops = np.searchsorted(words, starts)
-    number = np.full(len(doc), MISSING)
-    number[words] = np.arange(1, len(words) + 1) - stops[sentence[words]]
-    local = np.where(sentence[heads] == sentence, number[heads], OUTSIDE)
-    local[heads == np.arange(len(doc))] = ROOT
-    local[heads == MISSING] = MISSING
-    return [
-        GoldSentence(local[own], [doc[i].dep_ for i in own.tolist()], source, own.tolist())
-        for own in (words[first:stop] for first, stop in pairwise(stops.tolist()))
-        if len(own)
-    ]
 
 
 @dataclass
@@ -119,34 +77,29 @@ class Findings:
         """Keep the place of a problem."""
         self.problems.setdefault(kind, []).append(place)
 
-    def add_sentence(self, sentence: GoldSentence, max_length: int) -> None:
-        """Check a sentence."""
-        n_words = len(sentence.heads)
-        self.n_sentences += 1
-        self.n_words += n_words
-        self.labels.update(filter(None, sentence.labels))
-        if n_words > max_length:
-            self.add("long_sentence", f"{sentence.place(0)}: {n_words} words")
-        self._check_labels(sentence)
-        self._check_heads(sentence)
-
-    def _check_labels(self, sentence: GoldSentence) -> None:
-        """Find labels that contradict heads; also sets heads as training reads them."""
-        root_labels = (self.root_label.lower(), "root")
-        for i, label in enumerate(sentence.labels):
-            if label and sentence.heads[i] == ROOT and label.lower() not in root_labels:
-                self.add("root_with_other_label", f"{sentence.place(i)}: {label}")
-                sentence.heads[i] = MISSING
-            elif label == self.root_label and sentence.heads[i] > ROOT:
-                self.add("root_label_inside", sentence.place(i))
-
-    def _check_heads(self, sentence: GoldSentence) -> None:
-        heads, place = sentence.heads, sentence.place
-        for i in np.flatnonzero(heads == OUTSIDE).tolist():
-            self.add("head_outside", place(i))
-        self.n_heads += int((heads != MISSING).sum())
-        if cycles := on_cycles(np.concatenate(([MISSING], heads))):
-            self.add("cycle", place(cycles[0] - 1))
+    def add_doc(self, place: str, doc: Doc) -> None:
+        """Count what a Doc has, and check its heads and labels."""
+        words, starts = words_of(doc), sentence_starts(doc)
+        sentence = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+        self.n_docs += len(words) > 0
+        self.n_sentences += len(np.unique(sentence[words]))
+        self.n_words += len(words)
+        self.labels.update(filter(None, (doc[i].dep_ for i in words.tolist())))
+        plain, heads = annotated_heads(doc)[0], annotated_heads(doc, self.root_label)[0]
+        self.n_heads += int((heads[words] != MISSING).sum())
+        # As in a tree of all tokens, with a place for ROOT.
+        tree = np.concatenate(([MISSING], np.where(heads == np.arange(len(doc)), 0, heads + 1)))
+        cycles = {i - 1 for i in on_cycles(tree)}
+        for i in words.tolist():
+            own, label, head = f"{place}, token {i + 1}", doc[i].dep_, heads[i]
+            if plain[i] == i != head:
+                self.add("root_with_other_label", f"{own}: {label}")
+            elif head not in (i, MISSING) and sentence[head] != sentence[i]:
+                self.add("head_outside", own)
+            elif head not in (i, MISSING) and label == self.root_label:
+                self.add("root_label_inside", own)
+            if i in cycles:
+                self.add("cycle", own)
 
     def add_lost_heads(self, examples: Sequence[Example]) -> None:
         """Warn of gold heads that are lost to tokenization, if there are many."""
@@ -171,37 +124,22 @@ def lost_heads(example: Example, root_label: str) -> int:
 
 
 def check_examples(
-    name: str, examples: Sequence[Example], max_length: int, root_label: str | None = None
+    name: str, examples: Sequence[Example], root_label: str | None = None
 ) -> Findings:
     """Check a corpus; the root's label is by default the one that training would choose."""
-    docs = [
-        gold_sentences(f"{name}, example {i}", eg.reference) for i, eg in enumerate(examples, 1)
-    ]
-    sentences = [sentence for doc in docs for sentence in doc]
-    roots = Counter(
-        label
-        for sentence in sentences
-        for head, label in zip(sentence.heads.tolist(), sentence.labels, strict=True)
-        if head == ROOT and label
-    )
-    findings = Findings(name, root_label or choose_root_label(roots), sum(map(bool, docs)))
-    for sentence in sentences:
-        findings.add_sentence(sentence, max_length)
+    findings = Findings(name, root_label or choose_root_label(count_labels(examples)[0]))
+    for i, example in enumerate(examples, start=1):
+        findings.add_doc(f"{name}, example {i}", example.reference)
     findings.add_lost_heads(examples)
     return findings
 
 
 def compare(train: Findings, dev: Findings, *, learns_boundaries: bool) -> None:
     """Check what the training data teaches: labels, and boundaries of sentences."""
-    for label in sorted(label for label, number in train.labels.items() if number == 1):
-        train.add("rare_label", label)
     for label in sorted(dev.labels.keys() - train.labels.keys()):
         dev.add("new_label", f"{label}: {dev.labels[label]}")
     if learns_boundaries and train.n_docs == train.n_sentences > 1:
         train.add("single_sentences", train.name)
-
-
-# --- the command ---------------------------------------------------------------------------------
 
 
 def check_corpora(config_path: Path, overrides: dict[str, Any]) -> int:
@@ -221,12 +159,11 @@ def check_corpora(config_path: Path, overrides: dict[str, Any]) -> int:
                 f"Found: {', '.join(nlp.pipe_names) or 'no components'}.",
             )
         corpora = _read_corpora(interpolated, training, nlp)
-    settings = [interpolated["components"][name] for name in names]
-    longest = min(one["max_sentence_length"] for one in settings)
-    train = check_examples("train", corpora[0], longest)
+    train = check_examples("train", corpora[0])
     # The root's label is learnt from the training corpus, also where dev has other labels.
-    dev = check_examples("dev", corpora[1], longest, train.root_label)
-    compare(train, dev, learns_boundaries=any(one["sentences"] == "auto" for one in settings))
+    dev = check_examples("dev", corpora[1], train.root_label)
+    sections = [interpolated["components"][name] for name in names]
+    compare(train, dev, learns_boundaries=any(one["sentences"] == "auto" for one in sections))
     printer = Printer(pretty=sys.stdout.isatty())
     for findings in (train, dev):
         _show(printer, findings)
