@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import spacy
-import srsly
 from spacy.language import Language
-from spacy.util import get_package_path, is_package, load_config
 from thinc.api import Config
 
 from spacy_rootmind.cli.errors import CommandError
@@ -60,11 +58,7 @@ AFFIX_EMBED = {
 
 
 def init_config(output: Path, options: ConfigOptions, *, force: bool = False) -> None:
-    """Write a training config to a file, or to stdout for "-", and say how to use it.
-
-    Raises CommandError if the file exists or cannot be written, or `make_config` refuses the
-    options.
-    """
+    """Write a training config to a file, or to stdout for "-", and say how to use it."""
     if str(output) == "-":
         print(make_config(options).to_str())
         return
@@ -94,8 +88,7 @@ def init_config(output: Path, options: ConfigOptions, *, force: bool = False) ->
 def make_config(options: ConfigOptions) -> Config:
     """Make a complete training config.
 
-    Raises CommandError if there is no such language or component, or the options contradict one
-    another.
+    Raises CommandError if spaCy has no such language or component, or options contradict others.
     """
     choices = (options.transformer, options.curated, options.vectors)
     if sum(choice is not None for choice in choices) > 1:
@@ -104,8 +97,11 @@ def make_config(options: ConfigOptions) -> Config:
         raise CommandError("Expected --transformer ENCODER for the transformer in --pipeline")
     with spacys_errors(f"Cannot make a pipeline for --lang {options.lang}"):
         nlp = spacy.blank(options.lang)
-    names = check_pipeline(options.names, nlp)
-    names = with_ruler(names)
+    # The shared vectors are added where a component listens to them.
+    names = with_ruler([name for name in options.names if name not in SHARED])
+    if PARSER not in names:
+        received = ",".join(names) or "nothing"
+        raise CommandError(f"Expected {PARSER} in --pipeline, received {received}")
     if options.ud and "morphologizer" in names and REPAIR not in names:
         # Words are chosen by the tags that it leaves.
         names.insert(names.index(EXPANDER) if EXPANDER in names else len(names), REPAIR)
@@ -130,7 +126,6 @@ def make_config(options: ConfigOptions) -> Config:
         tok2vec = share_tok2vec(config)
         if options.vectors is not None:
             config["paths"]["vectors"] = options.vectors
-            config["nlp"]["vectors"] = vectors_section(options.vectors, config["nlp"]["vectors"])
             tok2vec["embed"]["include_static_vectors"] = True
     if options.ud:
         config["components"][PARSER]["guidelines"] = dict(GUIDELINES)
@@ -213,25 +208,6 @@ def tag_whitespace(config: Config) -> None:
     config["initialize"]["components"][RULER] = {"patterns": [rule]}
 
 
-def vectors_section(name: str, default: dict[str, Any]) -> dict[str, Any]:
-    """Return the section [nlp.vectors] of a folder or package, or a default if it is not here.
-
-    Only the class that vectors were saved by is sure to read them as they are.
-
-    Raises CommandError if it is no pipeline.
-    """
-    folder = Path(name)
-    if not folder.exists():
-        if not is_package(name):
-            return default
-        package = get_package_path(name)
-        meta = srsly.read_json(package / "meta.json")
-        folder = package / f"{meta['lang']}_{meta['name']}-{meta['version']}"
-    with spacys_errors(f"Cannot read word vectors from {name}"):
-        config = load_config(folder / "config.cfg", interpolate=False)
-    return config["nlp"].get("vectors", default)
-
-
 def settled(weights: dict[str, float | None]) -> dict[str, float | None]:
     """Rescale score weights until they stay the same: spaCy rescales and rounds them repeatedly."""
     rescaled = combine_score_weights([weights])
@@ -240,31 +216,11 @@ def settled(weights: dict[str, float | None]) -> dict[str, float | None]:
 
 @contextmanager
 def spacys_errors(title: str) -> Iterator[None]:
-    """Turn what spaCy refuses into errors of one line.
-
-    This is a language or component that it does not have, or that needs a package or settings.
-    """
+    """Turn what spaCy refuses into errors of one line."""
     try:
         yield
     except Exception as error:
         raise CommandError(f"{title}: {' '.join(str(error).split())}") from error
-
-
-def check_pipeline(names: Sequence[str], nlp: Language) -> list[str]:
-    """Return the components to list in the config, without those that are added where needed.
-
-    Raises CommandError if one is unknown or there twice, or `root_mst` is missing.
-    """
-    names = [name for name in names if name not in SHARED]
-    given = ",".join(names) or "nothing"
-    for name in names:
-        if not nlp.has_factory(name):
-            raise CommandError(f"Unknown component {name!r} in --pipeline, for --lang {nlp.lang}")
-    if PARSER not in names:
-        raise CommandError(f"Expected {PARSER} in --pipeline, received {given}")
-    if len(set(names)) < len(names):
-        raise CommandError(f"Expected each component of --pipeline once, received {given}")
-    return names
 
 
 def merge(config: dict[str, Any], changes: dict[str, Any]) -> None:

@@ -525,5 +525,5 @@ def test_what_cannot_be_drawn(docs):
     crossed = make_doc(["a", "b", "c", "d"], [2, 1, 2, 1], ["x", "ROOT", "ROOT", "x"])
     with pytest.raises(ValueError, match=r"has head \d, outside its sentence: expected"):
         render(crossed)
-    with pytest.raises(ValueError, match="received colour; the options are .*color"):
+    with pytest.raises(ValueError, match=r"received colour; the options are .*color"):
         render(docs.kbest, options={"colour": "red"})
