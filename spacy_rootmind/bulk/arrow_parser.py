@@ -13,7 +13,7 @@ from spacy_rootmind.bulk.pieces import Piece, cut_record
 from spacy_rootmind.bulk.schema import SENTENCES
 from spacy_rootmind.bulk.to_rows import EMPTY_LISTS, Row, sentence_batch, sentence_rows
 from spacy_rootmind.formats.jsonl import find_words, read_tokens
-from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords, id_text
+from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
 from spacy_rootmind.parsing.given import as_set
 from spacy_rootmind.parsing.settings import ParserSettings
 from spacy_rootmind.parsing.stream import Counts, chunks, count_doc, parse_records
@@ -214,8 +214,7 @@ def make_record(
     file: str, line: int, name: Any = None, text: Any = None, tokens: Any = None
 ) -> InputRecord | Failure:
     """Make a record from values of a table; a failure if they are not valid."""
-    name = id_text(name)
-    fields = {} if name is None else {"id": name}
+    fields = {} if name is None else {"id": str(name)}
     try:
         if text is None and tokens is None:
             raise ValueError("expected a text or tokens, found null")

@@ -36,12 +36,12 @@ from spacy_rootmind.formats.conllu_sentence import (
     XPOS,
     ConlluError,
     Sentence,
-    SentenceBuilder,
     as_column,
     escape_spaces,
     format_sentence,
     has_breaks,
     normalized,
+    read_sentence,
     set_misc,
     sort_features,
     surface_text,
@@ -63,8 +63,6 @@ GLOBAL_COLUMNS = re.compile(rb"#\s*global\.columns\s*=\s*(.*)")
 OWN_COMMENT = re.compile(r"#\s*(parse_(log_prob|entropy|\d+)|guideline_status)\s*=")
 NEWDOC = re.compile(r"#\s*newdoc\b")
 RESERVED = re.compile(r"[\s/%]")
-# Label of the roots of parts, which are like sentences side by side.
-PART_LABEL = "parataxis"
 # Characters that would end a label within MISC; they are percent-encoded.
 MISC_MARKS = re.compile(r"[|,%]")
 
@@ -108,17 +106,10 @@ def read_sentences(file: str, lines: Iterable[Line]) -> Iterator[Sentence | Fail
             reason = f"expected CoNLL-U, found CoNLL-U Plus: convert it to {' '.join(COLUMNS)}"
             yield Failure(file, first.number, reason)
             return
-        builder = SentenceBuilder(first.number)
-        number = first.number
         try:
-            for line in chain([first], block):
-                number = line.number
-                builder.add(number, line.decode())
-            yield builder.finish()
+            yield read_sentence(first.number, chain([first], block))
         except ConlluError as error:
             yield Failure(file, error.line, str(error))
-        except ValueError as error:
-            yield Failure(file, number, str(error))
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -275,25 +266,6 @@ def _word_arcs(
     return [(head, deprel(dep)) for head, dep in numbers.expand(heads, deps)]
 
 
-def _joined_tree(doc: Doc, record: InputRecord) -> tuple[list[int], list[str]]:
-    """Return heads and labels of a given sentence, which the parser splits if it is too long.
-
-    The roots of the other parts then depend on the root that is given, or else on the first.
-    """
-    heads: list[int] = []
-    deps: list[str] = []
-    for part in doc.sents:
-        own_heads, own_deps = numbered_tree(part, list(part))
-        heads += [part.start + head if head else 0 for head in own_heads]
-        deps += own_deps
-    given = (i for i, arc in enumerate(record.arcs or ()) if arc.head == 0)
-    root = next(given, heads.index(0))
-    for i, head in enumerate(heads):
-        if head == 0 and i != root:
-            heads[i], deps[i] = root + 1, PART_LABEL
-    return heads, deps
-
-
 def numbered_arcs(
     details: SentenceDetails, words: Sequence[Token]
 ) -> Iterator[tuple[int, int, str, float]]:
@@ -373,10 +345,8 @@ def _write_conllu_sentence(doc: Doc, record: InputRecord, given: Sentence, n_bef
     check_unchanged(doc, record)
     tokens = list(doc)
     numbers = WordNumbers([record.expansions.get(i) for i in range(len(doc))])
-    tree = _word_arcs(numbers, *_joined_tree(doc, record))
-    # The probabilities of a sentence in parts belong to several trees.
-    is_whole = len(list(doc.sents)) == 1
-    details = SentenceDetails.read(doc[:], tokens) if is_whole else SentenceDetails(doc[:], tokens)
+    tree = _word_arcs(numbers, *numbered_tree(doc[:], tokens))
+    details = SentenceDetails.read(doc[:], tokens)
     rows = [list(row) for row in given.rows]
     new = _new_columns(tokens, numbers, _probabilities(details, tokens, numbers))
     kept = [] if record.replace_tags else given.given_columns

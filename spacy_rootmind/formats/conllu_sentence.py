@@ -7,13 +7,14 @@ whitespace inside.
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from spacy_rootmind.annotation.gold import on_cycles
+from spacy_rootmind.formats.lines import Line
 
 ID, FORM, LEMMA, UPOS, XPOS, FEATS, HEAD, DEPREL, DEPS, MISC = range(10)
 COLUMNS = ["ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC"]
@@ -76,81 +77,61 @@ class Sentence:
         return None
 
 
-class SentenceBuilder:
-    """Builds a sentence line by line, and raises an error at the first invalid line.
+def read_sentence(first: int, lines: Iterable[Line]) -> Sentence:
+    """Read the lines of a sentence, none of which is empty; heads and labels are not checked.
 
-    Heads and labels are not checked.
+    Raises ConlluError at the first invalid line.
     """
-
-    def __init__(self, line: int) -> None:
-        self._sentence = Sentence(line)
-        self._last_empty_node = 0
-        self._range_end = 0
-
-    def add(self, line: int, text: str) -> None:
-        """Add a line that is not empty.
-
-        Raises ConlluError if the line is invalid at this place.
-        """
-        sentence = self._sentence
-        if text.startswith("#"):
-            if sentence.rows:
-                raise ConlluError(
-                    line, "found a comment inside a sentence; is the empty line before it missing?"
-                )
-            sentence.comments.append(text)
-            return
-        row = text.split("\t")
-        if len(row) != N_COLUMNS:
+    sentence = Sentence(first)
+    range_end = 0
+    for line in lines:
+        try:
+            text = line.decode()
+        except ValueError as error:
+            raise ConlluError(line.number, str(error)) from error
+        if not text.startswith("#"):
+            range_end = max(range_end, _add_row(sentence, line.number, text.split("\t"), range_end))
+        elif sentence.rows:
             raise ConlluError(
-                line, f"expected {N_COLUMNS} columns separated by tabs, found {len(row)}"
+                line.number,
+                "found a comment inside a sentence; is the empty line before it missing?",
             )
-        self._check_id(line, row[ID], len(sentence.word_rows))
-        if not row[FORM]:
-            raise ConlluError(line, "expected a form, found an empty column FORM")
-        if WORD_ID.fullmatch(row[ID]):
-            sentence.word_rows.append(len(sentence.rows))
-        sentence.rows.append(row)
-
-    def _check_id(self, line: int, found: str, n_words: int) -> None:
-        if WORD_ID.fullmatch(found):
-            if int(found) != n_words + 1:
-                raise ConlluError(line, f"expected ID {n_words + 1}, found {found}")
-            self._last_empty_node = 0
-        elif match := RANGE_ID.fullmatch(found):
-            first, last = map(int, match.groups())
-            if first != n_words + 1 or last < first or first <= self._range_end:
-                raise ConlluError(
-                    line,
-                    f"expected a multiword token to start at {n_words + 1}, and at or before its "
-                    f"end, and not to overlap with another one, found {found}",
-                )
-            self._range_end = last
-        elif match := EMPTY_NODE_ID.fullmatch(found):
-            expected = (n_words, self._last_empty_node + 1)
-            if tuple(map(int, match.groups())) != expected:
-                raise ConlluError(
-                    line, f"expected an empty node {expected[0]}.{expected[1]}, found {found}"
-                )
-            self._last_empty_node += 1
         else:
-            raise ConlluError(line, f"expected an ID like 1, 1-2 or 1.1, found {found[:40]!r}")
+            sentence.comments.append(text)
+    if not sentence.word_rows:
+        raise ConlluError(first, "expected a sentence with words, found none")
+    if range_end > len(sentence.word_rows):
+        raise ConlluError(
+            first,
+            f"expected multiword tokens to end at word {len(sentence.word_rows)} or before, found "
+            f"one that ends at {range_end}",
+        )
+    return sentence
 
-    def finish(self) -> Sentence:
-        """Return the sentence.
 
-        Raises ConlluError if it has no words, or a multiword token reaches beyond them.
-        """
-        sentence = self._sentence
-        if not sentence.word_rows:
-            raise ConlluError(sentence.line, "expected a sentence with words, found none")
-        if self._range_end > len(sentence.word_rows):
+def _add_row(sentence: Sentence, line: int, row: list[str], range_end: int) -> int:
+    """Add a row; returns the last word of a multiword token, 0 for other rows."""
+    if len(row) != N_COLUMNS:
+        raise ConlluError(line, f"expected {N_COLUMNS} columns separated by tabs, found {len(row)}")
+    if not row[FORM]:
+        raise ConlluError(line, "expected a form, found an empty column FORM")
+    found, following, last = row[ID], len(sentence.word_rows) + 1, 0
+    if WORD_ID.fullmatch(found):
+        if int(found) != following:
+            raise ConlluError(line, f"expected ID {following}, found {found}")
+        sentence.word_rows.append(len(sentence.rows))
+    elif match := RANGE_ID.fullmatch(found):
+        start, last = map(int, match.groups())
+        if start != following or last < start or start <= range_end:
             raise ConlluError(
-                sentence.line,
-                f"expected multiword tokens to end at word {len(sentence.word_rows)} or before, "
-                f"found one that ends at {self._range_end}",
+                line,
+                f"expected a multiword token to start at {following}, and at or before its end, "
+                f"and not to overlap with another one, found {found}",
             )
-        return sentence
+    elif not EMPTY_NODE_ID.fullmatch(found):
+        raise ConlluError(line, f"expected an ID like 1, 1-2 or 1.1, found {found[:40]!r}")
+    sentence.rows.append(row)
+    return last
 
 
 class Arc(NamedTuple):

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from spacy.tokens import Doc, Span
+from spacy.util import get_words_and_spaces
 
 from spacy_rootmind.annotation.extensions import SentenceDetails
 from spacy_rootmind.annotation.words import get_words, has_expansions
@@ -103,34 +104,21 @@ def find_words(
     Returns the tokens, whether a space follows each, and whether each starts a sentence. Raises
     ValueError if the words do not cover the text in order.
     """
-    tokens: list[str] = []
-    spaces: list[bool] = []
-    flags: list[bool] = []
-    place = 0
-    for word, starts_sentence in zip(words, starts or [False] * len(words), strict=True):
-        found = text.find(word, place)
-        gap = text[place : max(found, place)]
-        if found < 0 or gap.strip():
-            raise ValueError(f"expected the token {word!r} in the text at character {place + 1}")
-        # Whitespace belongs to the previous sentence, if there is one.
-        leads = bool(gap) and not tokens
-        if gap:
-            tokens.append(gap)
-            spaces.append(False)
-            flags.append(leads)
-        tokens.append(word)
-        flags.append(starts_sentence and not leads)
-        place = found + len(word)
-        spaces.append(text[place : place + 1] == " ")
-        place += spaces[-1]
-    rest = text[place:]
-    if rest.strip():
-        raise ValueError(f"expected the text to end after the last token, found {rest[:40]!r}")
-    if rest:
-        tokens.append(rest)
-        spaces.append(False)
-        flags.append(False)
-    return tokens, spaces, None if starts is None else flags
+    try:
+        tokens, spaces = get_words_and_spaces(words, text)
+    except ValueError as error:
+        raise ValueError(
+            f"expected the tokens in the text {text[:40]!r}, in order, with nothing but whitespace "
+            "between them"
+        ) from error
+    if starts is None:
+        return tokens, spaces, None
+    own = (start for word, start in zip(words, starts, strict=True) if not word.isspace())
+    # Whitespace belongs to the previous sentence, or to the first one.
+    flags = [not token.isspace() and next(own) for token in tokens]
+    if tokens and tokens[0].isspace():
+        flags[:2] = [True, False][: len(tokens)]
+    return tokens, spaces, flags
 
 
 # --- writing --------------------------------------------------------------------------------------

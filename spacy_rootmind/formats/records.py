@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from math import isnan
 from typing import Any
 
 import numpy as np
@@ -30,20 +29,6 @@ INPUT, PIPELINE, KILLED = "input", "pipeline", "killed"
 ATTRIBUTES = {LEMMA: LEMMA_ATTRIBUTE, UPOS: POS, XPOS: TAG, FEATS: MORPH}
 # The fields of the words of multiword tokens for these columns.
 WORD_FIELDS = {LEMMA: "lemma", UPOS: "pos", XPOS: "tag", FEATS: "morph"}
-
-
-def id_text(value: Any) -> str | None:
-    """Return an id as text, or None if there is none.
-
-    Integers are floats in columns with gaps, as of pandas, and the gaps NaN.
-    """
-    if isinstance(value, bytes):
-        return value.decode("utf8", errors="backslashreplace")
-    if isinstance(value, float):
-        if isnan(value):
-            return None
-        value = int(value) if value.is_integer() else value
-    return None if value is None else str(value)
 
 
 @dataclass
@@ -91,10 +76,8 @@ class InputRecord:
     def id(self) -> str | None:
         """The field `id`, the `sent_id` of CoNLL-U, or else where the record starts."""
         name = self.fields.get("id", self.fields.get("sent_id"))
-        if isinstance(name, (str, int, float)) and not isinstance(name, bool):
-            name = id_text(name)
-            if name and name.strip():
-                return name
+        if isinstance(name, (str, int, float)) and not isinstance(name, bool) and str(name).strip():
+            return str(name)
         return f"{self.file_name or self.file}:{self.line}" if self.file else None
 
     def token_rows(self, sentence: Sentence) -> list[list[str]]:
@@ -208,7 +191,8 @@ def check_unchanged(doc: Doc, record: InputRecord) -> None:
     if starts != record.starts:
         raise ValueError(
             f"the pipeline has changed the sentences: expected the {sum(record.starts)} that were "
-            f"given, found {sum(starts)}; disable the component that sets boundaries"
+            f"given, found {sum(starts)}; disable the component that sets boundaries, or raise the "
+            f"parser's max_sentence_length"
         )
 
 

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Any, Protocol, TypeVar, cast
 
 from spacy.language import Language
@@ -15,7 +15,6 @@ from spacy_rootmind.annotation.extensions import get_guideline_status
 from spacy_rootmind.formats.lines import InputError
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
 from spacy_rootmind.parsing.given import Context, finish_parse, run_pipeline, start_parse
-from spacy_rootmind.pipeline.root_mst import RootMST
 
 Parsed = Generator[tuple[InputRecord, Doc] | Failure, None, None]
 
@@ -109,9 +108,7 @@ def parse_records(nlp: Language, records: InputRecords, *, batch_size: int | Non
                 if context is not None:
                     while waiting[0][0] != context[0]:
                         yield retry_oldest()
-                    record = cast(InputRecord, waiting.popleft()[1])
-                    allow_splits(nlp, record, doc)
-                    yield finish_parse(doc, record)
+                    yield finish_parse(doc, cast(InputRecord, waiting.popleft()[1]))
         except InputError:
             raise
         except Exception:
@@ -120,19 +117,6 @@ def parse_records(nlp: Language, records: InputRecords, *, batch_size: int | Non
                 raise
         while waiting:
             yield retry_oldest()
-
-
-def allow_splits(nlp: Language, record: InputRecord, doc: Doc) -> None:
-    """Give a record the boundaries that the parser has found in given sentences too long for it."""
-    parsers = (pipe for _, pipe in nlp.pipeline if isinstance(pipe, RootMST))
-    limit = min((parser.settings.max_sentence_length for parser in parsers), default=len(doc))
-    if record.starts is None or len(doc) != len(record.starts) or len(doc) <= limit:
-        return
-    bounds = [i for i, starts in enumerate(record.starts) if starts]
-    for first, stop in pairwise([*bounds, len(doc)]):
-        if sum(not token.is_space for token in doc[first:stop]) > limit:
-            found = [bool(token.is_sent_start) for token in doc[first + 1 : stop]]
-            record.starts[first + 1 : stop] = found
 
 
 def parse_alone(
@@ -146,9 +130,7 @@ def parse_alone(
     except Exception as error:
         return record.failed(error)
     if docs:
-        doc, _ = docs[0]
-        allow_splits(nlp, record, doc)
-        return finish_parse(doc, record)
+        return finish_parse(docs[0][0], record)
     return record.failed(handler.error or ValueError("the pipeline returned no Doc"))
 
 

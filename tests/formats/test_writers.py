@@ -5,7 +5,6 @@ import math
 import re
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import spacy
 from conftest import QUICKSTART
@@ -13,7 +12,6 @@ from parsers import arcs_of, assign
 from spacy.tokens import Doc
 from spacy.training.converters import conllu_to_docs
 
-from spacy_rootmind import is_tree
 from spacy_rootmind.annotation.details import BROKEN
 from spacy_rootmind.annotation.extensions import Arc, SentenceDetails, register_extensions
 from spacy_rootmind.annotation.records import read_record, store_records
@@ -31,9 +29,8 @@ from spacy_rootmind.formats.conllu_sentence import (
     RANGE_ID,
     WORD_ID,
 )
-from spacy_rootmind.formats.conllu_sentence import Arc as GivenArc
 from spacy_rootmind.formats.drawn_tree import draw_tree, percent, write_tree
-from spacy_rootmind.formats.jsonl import read_jsonl, write_jsonl
+from spacy_rootmind.formats.jsonl import write_jsonl
 from spacy_rootmind.formats.lines import Inputs, Line
 from spacy_rootmind.formats.records import InputRecord, restore_given_columns
 from spacy_rootmind.formats.registry import read_records
@@ -220,47 +217,6 @@ def test_guideline_status_is_written(nlp):
     lines = (Line(i, line) for i, line in enumerate(data.split(b"\n"), start=1))
     *_, again = read_conllu("in", lines)
     assert b"guideline" not in write_conllu(nlp(again.make_doc(nlp)), again, 0)
-
-
-def test_given_sentences_too_long_for_the_parser_are_parsed_in_parts(pipeline):
-    nlp = spacy.load(pipeline)
-    assign(nlp.get_pipe("root_mst"), max_sentence_length=3, confidence=True)
-    rows = [["1-2", "Thecat"], ["1", "The"], ["2", "cat"], ["3", "saw"], ["4", "a"]]
-    rows += [["5-6", "dogin"], ["5", "dog"], ["6", "in"], ["7", "May"], ["8", "."]]
-    rows = ["\t".join([*row, *"_" * 8]) for row in rows]
-    short = ["\t".join(["1", "Yes", *"_" * 8])]
-    given = "\n".join(["# sent_id = long", *rows, "", "# sent_id = short", *short]).encode()
-    lines = (Line(i, line) for i, line in enumerate(given.split(b"\n"), start=1))
-    parsed = list(parse_records(nlp, read_conllu("in", lines)))
-    long, short = (sentences_in(write_conllu(doc, record, 0))[0] for record, doc in parsed)
-    assert_valid(short)
-    assert [row[:2] for row in long.rows] == [row.split("\t")[:2] for row in rows]
-    assert long.comment("sent_id") == "long"
-    heads = [int(row[HEAD]) for row in long.words]
-    root = heads.index(0) + 1
-    # At least three parts.
-    joined = [i for i, row in enumerate(long.words) if row[DEPREL] == "parataxis"]
-    assert len(joined) >= 2
-    assert all(heads[i] == root and i + 1 > root for i in joined)
-    assert is_tree(np.array([-1, *heads], dtype=np.int32))
-    # Probabilities belong to the parts' trees.
-    assert "HeadProb" in misc(short.words[0])
-    assert not any("HeadProb" in misc(row) for row in long.words)
-    # A given root is that of the sentence, whichever part it is in.
-    [record, _] = read_conllu("in", (Line(i, line) for i, line in enumerate(given.split(b"\n"))))
-    record.arcs = [GivenArc(0, "root") if i == 6 else GivenArc(None, None) for i in range(8)]
-    [(record, doc)] = parse_records(nlp, iter([record]))
-    [kept] = sentences_in(write_conllu(doc, record, 0))
-    heads = [int(row[HEAD]) for row in kept.words]
-    assert heads[6] == 0
-    assert heads.count(7) >= 2
-    assert is_tree(np.array([-1, *heads], dtype=np.int32))
-    # JSONL has the parts, as the Doc has, and both are given again.
-    words = [row[FORM] for row in long.words]
-    source = json.dumps({"tokens": [words, ["Yes"]]}).encode()
-    [(record, doc)] = parse_records(nlp, read_jsonl("in", iter([Line(1, source)])))
-    data = json.loads(write_jsonl(doc, record, 0))
-    assert len(data["sents"]) == len(joined) + 2
 
 
 def test_labels_do_not_end_an_arc_in_conllu(nlp, monkeypatch):
