@@ -33,8 +33,6 @@ from spacy_rootmind.formats.registry import DOCS, PARQUET, writer
 from spacy_rootmind.matching.matcher import TreeMatcher
 from spacy_rootmind.parsing.stream import Counts
 
-# Bytes of rows that are written together, as a row group.
-GROUP_BYTES = 32 << 20
 # The folders of files with parses, with relations, and of done-markers.
 PARTS, RELATIONS, DONE = "parts", "_relations", "_done"
 # Names of temporary files, outside the folder of parses.
@@ -213,21 +211,9 @@ def write_rows(
 ) -> None:
     """Write the rows of documents as Parquet, with their counts in the metadata."""
     with pq.ParquetWriter(stream, parser.schema, compression="zstd") as writer:
-        group: list[pa.RecordBatch] = []
         for batch in parser.parse(records, counts, on_doc):
-            group.append(batch)
-            if sum(one.nbytes for one in group) >= GROUP_BYTES:
-                writer.write_batch(_joined(group))
-                group = []
-        if group:
-            writer.write_batch(_joined(group))
+            writer.write_batch(batch)
         writer.add_key_value_metadata({COUNTS: json.dumps(asdict(counts))})
-
-
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """Join batches to one, for a row group of its own."""
-    [batch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
-    return batch
 
 
 # --- other formats -----------------------------------------------------------------------------

@@ -1,43 +1,7 @@
-"""The columns of parsed corpora, version 2.
+"""The columns of parsed corpora, version 2; docs/bulk.md describes them.
 
 A version never changes: other columns, types or meanings get a new number. The number is in the
 schema's metadata, under `METADATA_KEY`.
-
-One row per sentence (`SENTENCES`):
-
-- `id`: string. The id of the document.
-- `sentence`: int32. Number of the sentence in the document, from 0.
-- `start`, `end`: int64. The first character of the sentence in the document's text, and the one
-  after the last.
-- `tokens`: list of string, whitespace tokens included.
-- `offsets`: list of int32. The first character of each token, counted from `start`.
-- `spaces`: list of bool. Whether a space follows each token.
-- `heads`: list of int32. The head of each token, counted from 0 within the sentence; the root is
-  its own head.
-- `deps`: list of string. The label of each token.
-- `pos`, `tags`, `morphs`, `lemmas`: lists of string, or null where the pipeline does not set them.
-- `words`: list of struct (`token` int32, `top` bool, `form`, `lemma`, `pos`, `tag`, `morph` and
-  `dep` string, `head` and `head_place` int32). The words of multiword tokens, in order. `token` and
-  `head` are numbered as `heads`, and `head_place` is the place of the head among the words of its
-  token. The word with `top` is the topmost one, which the other columns describe.
-- `head_probs`: list of float. The probability of each token's head, whatever its label.
-- `log_prob`, `entropy`: double. Log probability of the tree, and entropy of the distribution over
-  trees, in nats.
-- `arcs`: list of struct (`token` int32, `head` int32, `dep` string, `prob` float). The probable
-  labelled arcs, numbered as `heads`.
-- `parses`: list of struct (`log_prob` double, `heads` list of int32, `deps` list of string). The
-  alternative parses.
-- `error`: string, `KIND: REASON`; null for sentences. A row with an error stands for a document
-  that has no parse, or for the part from `start` to `end` of a long one; everything from `sentence`
-  on is null. `ERROR_KINDS` lists the kinds.
-
-`head_probs`, `log_prob` and `entropy` are null without confidence, `arcs` without a threshold and
-`parses` without alternatives. A document without tokens is one row with `sentence` 0 and an empty
-list in each column of lists.
-
-One row per match of a pattern (`RELATION_ROWS`): `id` and `sentence` as above; `key`, that of the
-pattern; `tokens`, the texts of the tokens, in the order of the pattern's nodes; `offsets`, list of
-int64: the first character of each of them in the document's text; `prob` and `in_parse`.
 """
 
 import pyarrow as pa

@@ -40,17 +40,6 @@ SUFFIXES = suffixes_of(input_formats(BULK))
 BUFFER = 1 << 20
 # The stop of a part that extends to the end of its file.
 END = 2**63 - 1
-# Names that file systems give to the time or the hash of a file's last change.
-VERSIONS = (
-    "ETag",
-    "etag",
-    "md5Hash",
-    "mtime",
-    "LastModified",
-    "last_modified",
-    "updated",
-    "created",
-)
 
 
 @dataclass(frozen=True)
@@ -143,9 +132,8 @@ def _source(fs: Any, place: str, name: str, form: str | None) -> Source:
     compression = None
     if form != PARQUET:
         compression = COMPRESSIONS.get(PurePosixPath(name.lower()).suffix)
-    info = fs.info(place)
-    version = next((str(info[key]) for key in VERSIONS if info.get(key) is not None), "")
-    return Source(name, fs.unstrip_protocol(place), form, compression, info["size"], version)
+    url, size = fs.unstrip_protocol(place), fs.size(place)
+    return Source(name, url, form, compression, size, fs.ukey(place))
 
 
 # --- parts -------------------------------------------------------------------------------------

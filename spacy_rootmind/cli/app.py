@@ -194,7 +194,7 @@ def fail(title: str, text: str = "") -> None:
     """Report an error."""
     from spacy_rootmind.cli.messages import Messages
 
-    Messages().fail(title, text)
+    Messages().show("fail", title, text)
 
 
 def discard_output() -> None:

@@ -78,7 +78,7 @@ def bulk(options: BulkOptions) -> int:
         with stop_signals():
             return _bulk(options, messages)
     except Interrupted as stop:
-        messages.fail("Interrupted", HINT)
+        messages.show("fail", "Interrupted", HINT)
         return 128 + stop.number
     except LostClusterError as error:
         raise CommandError(str(error), HINT) from error
@@ -111,7 +111,7 @@ def _bulk(options: BulkOptions, messages: Messages) -> int:
     except OSError as error:
         raise CommandError(f"Cannot write {options.output}: {error}") from error
     if done:
-        messages.info(f"{len(done)} of {len(parts)} parts are already finished")
+        messages.show("info", f"{len(done)} of {len(parts)} parts are already finished")
     present = {part.number for part in done}
     todo = [part for part in parts if part.number not in present]
     n_bytes, n_done = (sum(part.size for part in some) for some in (parts, done))
@@ -155,7 +155,7 @@ def _run(
     n_workers = (os.cpu_count() or 1) if options.n_workers == -1 else options.n_workers
     try:
         with connect(options.scheduler, min(n_workers, len(parts))) as client:
-            messages.info(f"Dashboard: {client.dashboard_link}")
+            messages.show("info", f"Dashboard: {client.dashboard_link}")
             progress.start = perf_counter()
             for part, result in run_parts(client, job, parts):
                 progress.add(part, result)
@@ -176,16 +176,18 @@ def _report(options: BulkOptions, messages: Messages, progress: Progress, n_part
     if total.errors:
         kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(total.errors.items()))
         place = "the column error" if options.to_format == PARQUET else "_done/*.json"
-        messages.warn(f"Errors, in {place}: {kinds}")
+        messages.show("warn", f"Errors, in {place}: {kinds}")
     warn_of_guidelines(messages, total)
     for part, error in failed:
         place = (
             f"{part.source.place}, {part.start} to {'its end' if part.stop == END else part.stop}"
         )
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        messages.fail(f"Part {part.number} ({place}): {reason}")
+        messages.show("fail", f"Part {part.number} ({place}): {reason}")
     if failed:
-        messages.fail(f"{len(failed)} of {n_parts} parts are missing. {summary}", FAILED_HINT)
+        messages.show(
+            "fail", f"{len(failed)} of {n_parts} parts are missing. {summary}", FAILED_HINT
+        )
     else:
-        messages.good(summary)
+        messages.show("good", summary)
     return 1 if failed or total.errors else 0

@@ -71,17 +71,19 @@ def init_config(output: Path, options: ConfigOptions, *, force: bool = False) ->
     except OSError as error:
         raise CommandError(f"Cannot write {output}: {error.strerror}") from error
     messages = Messages()
-    messages.good(f"Saved config {output}")
+    messages.show("good", f"Saved config {output}")
     if options.curated not in (None, CURATED_ENCODER):
-        messages.warn(
+        messages.show(
+            "warn",
             f"The sizes of the encoder are those of {CURATED_ENCODER}. To write those of "
             f"{options.curated}: python -m spacy init fill-curated-transformer {output} {output} "
-            f"-m {options.curated}"
+            f"-m {options.curated}",
         )
     gpu = "" if options.encoder is None else " --gpu-id 0"
-    messages.info(
+    messages.show(
+        "info",
         f"Train with: python -m spacy train {output}{gpu} --output training "
-        "--paths.train train.spacy --paths.dev dev.spacy"
+        "--paths.train train.spacy --paths.dev dev.spacy",
     )
 
 

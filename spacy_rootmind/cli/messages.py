@@ -45,25 +45,10 @@ class Messages:
             # No colours or line wrapping in a log file.
             self._printer = Printer(pretty=sys.stderr.isatty())
 
-    def good(self, title: str, text: str = "") -> None:
-        """Report success."""
-        if not self.quiet:
-            self._print("good", title, text)
-
-    def info(self, title: str, text: str = "") -> None:
-        """Print information."""
-        if not self.quiet:
-            self._print("info", title, text)
-
-    def warn(self, title: str, text: str = "") -> None:
-        """Print a warning."""
-        self._print("warn", title, text)
-
-    def fail(self, title: str, text: str = "") -> None:
-        """Print an error."""
-        self._print("fail", title, text)
-
-    def _print(self, style: str, title: str, text: str) -> None:
+    def show(self, style: str, title: str, text: str = "") -> None:
+        """Print a message; `style` is good, info, warn or fail."""
+        if self.quiet and style in ("good", "info"):
+            return
         with Bar.external_write_mode(file=sys.stderr), redirect_stdout(sys.stderr):
             getattr(self._printer, style)(title, text)
 
@@ -71,7 +56,8 @@ class Messages:
 def warn_of_guidelines(messages: Messages, counts: "Counts") -> None:
     """Warn of trees that break the guidelines, or may not be the best ones that keep them."""
     if counts.not_proven or counts.broken:
-        messages.warn(
+        messages.show(
+            "warn",
             f"Trees that break the guidelines: {counts.broken}; trees that keep them, but may not "
             f"be the best that do: {counts.not_proven}",
             'The attribute span._.guideline_status is "broken" or "not proven" for these.',

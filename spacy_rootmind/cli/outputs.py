@@ -14,23 +14,33 @@ from spacy.tokens import Doc, DocBin
 from spacy_rootmind.cli.errors import CommandError
 from spacy_rootmind.formats.docbin import pack_doc
 from spacy_rootmind.formats.records import InputRecord
-from spacy_rootmind.formats.registry import Writer
+
+Prepare = Callable[[Doc, InputRecord, int], Any]
 
 
 class Output:
-    """Writes parsed Docs."""
+    """Writes parsed Docs to an open stream, Doc by Doc, and leaves it open.
+
+    `prepare` converts a Doc to what is written; it raises an error if the Doc does not fit its
+    record.
+    """
 
     # The report's word for what was done with the input.
     verb = "Wrote"
-    # Converts a Doc to what is written; raises an error if it does not fit its record.
-    prepare: Callable[[Doc, InputRecord, int], Any]
+    prepare: Prepare
+
+    def __init__(self, prepare: Prepare, stream: BinaryIO | None = None) -> None:
+        self.prepare = prepare
+        self._stream = stream
 
     def start(self) -> None:
         """Make the unfinished output."""
 
     def write(self, prepared: Any) -> None:
-        """Write what `prepare` returned."""
-        raise NotImplementedError
+        """Write without buffering, for programs that read the output as it is written."""
+        assert self._stream is not None
+        self._stream.write(prepared)
+        self._stream.flush()
 
     def finish(self) -> None:
         """Complete the output."""
@@ -39,30 +49,14 @@ class Output:
         """Remove an unfinished output."""
 
 
-class StreamOutput(Output):
-    """Writes to an open stream, Doc by Doc, and leaves it open."""
-
-    def __init__(self, writer: Writer, stream: BinaryIO) -> None:
-        self.prepare = writer
-        self._stream = stream
-
-    def write(self, prepared: bytes) -> None:
-        """Write without buffering, for programs that read the output as it is written."""
-        self._stream.write(prepared)
-        self._stream.flush()
-
-
 class FileOutput(Output):
     """Writes what `prepare` returns to one file."""
 
-    def __init__(
-        self, prepare: Callable[[Doc, InputRecord, int], Any], path: Path, *, force: bool = False
-    ) -> None:
-        self.prepare = prepare
+    def __init__(self, prepare: Prepare, path: Path, *, force: bool = False) -> None:
+        super().__init__(prepare)
         self.path = path
         self.partial = partial_path(path)
         self.force = force
-        self._file: BinaryIO | None = None
 
     def start(self) -> None:
         """Open the unfinished file.
@@ -73,7 +67,7 @@ class FileOutput(Output):
         if self.force:
             self.partial.unlink(missing_ok=True)
         try:
-            self._file = open(self.partial, "xb")  # noqa: SIM115
+            self._stream = open(self.partial, "xb")  # noqa: SIM115
         except FileExistsError as error:
             raise CommandError(
                 f"Another run has just started to write {self.partial}",
@@ -82,31 +76,31 @@ class FileOutput(Output):
 
     def write(self, prepared: Any) -> None:
         """Write bytes, through a buffer."""
-        assert self._file is not None
-        self._file.write(prepared)
+        assert self._stream is not None
+        self._stream.write(prepared)
 
     def finish(self) -> None:
         """Complete the file, and give it its name.
 
         Raises CommandError if another run has completed it meanwhile, without --force.
         """
-        assert self._file is not None
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
+        assert self._stream is not None
+        self._stream.flush()
+        os.fsync(self._stream.fileno())
+        self._stream.close()
         if self.path.exists() and not self.force:
             raise CommandError(
                 f"Another run has completed {self.path} in the meantime",
                 "Run again with another --output, or with --force to overwrite it.",
             )
         os.replace(self.partial, self.path)
-        self._file = None
+        self._stream = None
 
     def close(self) -> None:
         """Remove an unfinished file; errors of writing were reported before."""
-        if self._file is not None:
+        if self._stream is not None:
             with suppress(OSError):
-                self._file.close()
+                self._stream.close()
             with suppress(OSError):
                 self.partial.unlink()
 
@@ -136,9 +130,6 @@ def partial_path(path: Path) -> Path:
 def check_free(path: Path, *, force: bool) -> None:
     """Check that nothing is overwritten without --force, and no folder with it."""
     partial = partial_path(path)
-    # The name may be too long, or in a folder that may not be read.
-    with suppress(FileNotFoundError, NotADirectoryError):
-        os.stat(partial)
     if path.is_dir():
         raise CommandError(f"{path} is a folder", "Give the name of a file as --output.")
     if path.exists() and not force:

@@ -17,7 +17,7 @@ from spacy_rootmind.cli.messages import (
     warn_of_guidelines,
 )
 from spacy_rootmind.cli.options import ParseOptions, ReviewOptions
-from spacy_rootmind.cli.outputs import DocsOutput, FileOutput, Output, StreamOutput, check_free
+from spacy_rootmind.cli.outputs import DocsOutput, FileOutput, Output, check_free
 from spacy_rootmind.cli.review import ReviewOutput
 from spacy_rootmind.cli.signals import Interrupted, interruption, stop_signals
 from spacy_rootmind.formats.lines import STDIN, Inputs
@@ -133,9 +133,9 @@ def open_output(options: ParseOptions, to_format: str) -> Output:
     write = writer("conllu" if isinstance(options, ReviewOptions) else to_format)
     output: Output
     if options.is_stdout:
-        output = StreamOutput(write, sys.stdout.buffer)
+        output = Output(write, sys.stdout.buffer)
     elif options.is_stream:
-        output = StreamOutput(write, open(path, "wb"))  # noqa: SIM115
+        output = Output(write, open(path, "wb"))  # noqa: SIM115
     else:
         output = FileOutput(write, path, force=options.force)
     if isinstance(options, ReviewOptions):
@@ -178,7 +178,7 @@ class ParseRun:
 
     def interrupted(self, stop: Interrupted) -> int:
         """Report a signal; returns the exit code."""
-        Messages().fail(f"Interrupted after {self.n_records} records")
+        Messages().show("fail", f"Interrupted after {self.n_records} records")
         return 128 + stop.number
 
     def _parse(self, records: InputRecords, progress: Bar) -> None:
@@ -192,7 +192,7 @@ class ParseRun:
                     failure = parsed if isinstance(parsed, Failure) else self._write(*parsed)
                     if failure is not None:
                         self.n_failures += 1
-                        self.messages.fail(str(failure))
+                        self.messages.show("fail", str(failure))
                     progress.update(self._position(progress) - progress.n)
 
     def _write(self, record: InputRecord, doc: Doc) -> Failure | None:
@@ -214,9 +214,10 @@ class ParseRun:
         if record.long_runs:
             start, end = max(record.long_runs, key=lambda run: run[1] - run[0])
             others = f" and {len(record.long_runs) - 1} more" if len(record.long_runs) > 1 else ""
-            self.messages.warn(
+            self.messages.show(
+                "warn",
                 f"{record.file}:{record.line}: tokenized {end - start} characters without "
-                f"whitespace, from character {start + 1} on{others}, in pieces"
+                f"whitespace, from character {start + 1} on{others}, in pieces",
             )
 
     def _progress(self) -> Bar:
@@ -230,18 +231,20 @@ class ParseRun:
 
     def _report(self, seconds: float) -> None:
         if not self.n_records:
-            self.messages.warn("The input has nothing to parse")
+            self.messages.show("warn", "The input has nothing to parse")
         elif self.counts.documents:
             counts = self.counts
-            self.messages.good(
+            self.messages.show(
+                "good",
                 f"{self.output.verb} {numbered(counts.documents, 'text')}, "
                 f"{numbered(counts.sentences, 'sentence')}, {numbered(counts.words, 'word')} "
                 f"to {self.options.output_name} "
-                f"({counts.words / max(seconds, 1e-9):,.0f} words per second)"
+                f"({counts.words / max(seconds, 1e-9):,.0f} words per second)",
             )
         warn_of_guidelines(self.messages, self.counts)
         if self.n_failures:
             some = "Some" if self.counts.documents else "Nothing was written, since all"
-            self.messages.fail(
-                f"{some} records failed: {self.n_failures} of {self.n_records} records failed"
+            self.messages.show(
+                "fail",
+                f"{some} records failed: {self.n_failures} of {self.n_records} records failed",
             )

@@ -43,6 +43,6 @@ def debug_root_mst(
     try:
         code = check_corpora(config_path, overrides)
     except CommandError as error:
-        Messages().fail(error.title, error.text)
+        Messages().show("fail", error.title, error.text)
         code = 1
     sys.exit(code)

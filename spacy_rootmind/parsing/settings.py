@@ -98,12 +98,11 @@ class ParserSettings:
     """GPU ID; -1 for the CPU."""
 
     def __post_init__(self) -> None:
-        for name, allowed in (("alternatives", ALTERNATIVES), ("sentences", SENTENCES)):
-            value = getattr(self, name)
-            if value not in (None, *allowed):
-                raise ValueError(
-                    f"expected {name} to be one of {', '.join(allowed)}, received {value!r}"
-                )
+        if self.alternatives not in (None, *ALTERNATIVES):
+            raise ValueError(
+                f"expected alternatives to be one of {', '.join(ALTERNATIVES)}, received "
+                f"{self.alternatives!r}"
+            )
         if self.labelled and self.alternatives is None:
             raise ValueError(
                 'expected alternatives with labelled=True, received None: add alternatives="kbest"'

@@ -1,6 +1,6 @@
 """Parsing of a stream of records, in order and with error handling."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -162,13 +162,9 @@ class Counts:
 
     def add(self, other: "Counts") -> None:
         """Add other counts."""
-        self.documents += other.documents
-        self.sentences += other.sentences
-        self.words += other.words
-        self.not_proven += other.not_proven
-        self.broken += other.broken
-        for kind, number in other.errors.items():
-            self.errors[kind] = self.errors.get(kind, 0) + number
+        for name in ("documents", "sentences", "words", "not_proven", "broken"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.errors = dict(Counter(self.errors) + Counter(other.errors))
 
 
 def count_doc(doc: Doc, documents: int = 0) -> Counts:

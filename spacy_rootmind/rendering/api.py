@@ -113,7 +113,8 @@ def find_sentences(docs: Doc | Span | Iterable[Doc | Span]) -> Iterator[Span]:
                 f"the Doc {item.doc.text[:40]!r} is not parsed: expected heads and labels, "
                 f"received none; process it with a pipeline that has `root_mst` first"
             )
-        sentences = item.sents if len(item) else ()
+        # Missing in spaCy's declarations.
+        sentences = item.sents if len(item) else ()  # type: ignore[union-attr]
         yield from (sent for sent in sentences if not all(token.is_space for token in sent))
 
 

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from restored import restore
 
-from spacy_rootmind.cli.outputs import StreamOutput
+from spacy_rootmind.cli.outputs import Output
 from spacy_rootmind.cli.parse import ParseRun
 from spacy_rootmind.formats.conllu import write_conllu
 from spacy_rootmind.formats.lines import Inputs, short_names
@@ -23,11 +23,11 @@ TEXTS = st.lists(st.sampled_from([*WORDS, *SPACES]), max_size=25).map("".join)
 FILES = st.lists(TEXTS, min_size=1, max_size=3)
 
 
-class Collected(StreamOutput):
+class Collected(Output):
     """Keeps the CoNLL-U that is written."""
 
     def __init__(self):
-        self.prepare = write_conllu
+        super().__init__(write_conllu)
         self.written = b""
 
     def write(self, prepared):

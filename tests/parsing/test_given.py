@@ -290,11 +290,6 @@ def test_lines_without_words(text, nlp):
     assert doc.text == text
 
 
-def test_other_sentences_are_refused():
-    with pytest.raises(ValueError, match="expected sentences to be one of lines, received 'line'"):
-        ParserSettings("", sentences="line")
-
-
 # --- words of multiword tokens -------------------------------------------------------------------
 
 # The pipeline has a script for "du", and none for "au".
