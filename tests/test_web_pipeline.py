@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import sys
 import pytest
 import spacy
 import srsly
-from commandline import assert_one_root_each
+from commandline import assert_one_root_each, run_module
 from conftest import PIPELINE, QUICKSTART, ROOT
 from environments import make_installed
 from spacy.tokens import DocBin
@@ -116,11 +117,16 @@ def test_weights_are_stored_in_half_precision(nlp):
     assert nlp("The CAT")[1].has_vector
 
 
-def test_readme_shows_what_is_printed(web_pipeline):
-    """`spacy project run package projects/web` writes it; see CONTRIBUTING.md."""
+def test_readme_shows_what_is_printed(web_pipeline, tmp_path):
     page = README.read_text(encoding="utf8")
-    assert make_package.with_output(page, PIPELINE) == page
-    assert "Probability of the tree: " in make_package.SHOWN.search(page)["output"]
+    shown = re.search(
+        r"^## Quickstart.*?&& python -m ([^\n]*)\n```$.*?^```\n(.*?)^```$",
+        page,
+        flags=re.DOTALL | re.MULTILINE,
+    )
+    arguments = shlex.split(shown[1].replace(make_package.NAME, shlex.quote(str(web_pipeline))))
+    result = run_module(*arguments, cwd=tmp_path)
+    assert result.stdout.decode().strip("\n") == shown[2].strip("\n")
 
 
 @pytest.mark.workflow

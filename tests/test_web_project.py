@@ -45,22 +45,6 @@ def with_vectors(trained, folder, vectors_class, **settings):
 WIDTH = SMALL_MODEL["tok2vec"]["width"]
 LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "width": WIDTH, "upstream": "tok2vec"}
 TOK2VEC = {"factory": "tok2vec", "model": SMALL_MODEL["tok2vec"]}
-PAGE = """# Made up
-
-## Quickstart
-
-```bash
-pip install -e . && python -m spacy_rootmind parse en_rootmind_web_sm --text "It rained."
-```
-
-prints
-
-```
-old
-```
-
-Text below.
-"""
 
 
 @pytest.fixture(scope="module")
@@ -218,14 +202,13 @@ def test_pages_have_the_projects_commands_and_variables():
 
 @pytest.mark.workflow
 def test_project_makes_a_package(quickstart_docs, tmp_path):
-    """From a treebank to a package and a page, without a teacher."""
+    """From a treebank to a package, without a teacher."""
     checkout = tmp_path / "checkout"
     made = shutil.ignore_patterns(
         *("assets", "corpus", "teachers", "taught", "training", "project.lock", "__pycache__")
     )
     for name in ("web", "ud"):
         shutil.copytree(ROOT / "projects" / name, checkout / "projects" / name, ignore=made)
-    (checkout / "README.md").write_text(PAGE, encoding="utf8")
     write_treebank(tmp_path / "treebanks" / "UD_English-EWT")
     components = {
         "tok2vec": TOK2VEC,
@@ -266,12 +249,6 @@ def test_project_makes_a_package(quickstart_docs, tmp_path):
     data = make_package.data_of(folder)
     assert data.name == f"{make_package.NAME}-1.2.3"
     assert_one_root_each(spacy.load(data)("It rained. She said that it rained."))
-    page = (checkout / "README.md").read_text(encoding="utf8")
-    _, shown, after = page.partition("It rained.\n\n")
-    assert shown
-    assert "Probability of the tree: " in after
-    assert after.endswith("```\n\nText below.\n")
-    assert "old" not in page
 
 
 def test_average_of_weights(trained, corpus, quickstart_docs, tmp_path, monkeypatch):

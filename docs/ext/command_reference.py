@@ -6,24 +6,20 @@ from typing import Any
 import typer
 from markdown import block, code, definitions
 
-from spacy_rootmind.cli import spacy_commands
 from spacy_rootmind.cli.app import COMMAND, app
 
 
 def describe_commands() -> str:
     """Describe all commands: usage, help, arguments and options."""
-    group = typer.main.get_command(app)
-    commands = [(f"{COMMAND} {name}", command) for name, command in group.commands.items()]
-    debug = typer.main.get_command(spacy_commands.debug_cli).commands["root-mst"]
-    commands.append(("python -m spacy debug root-mst", debug))
-    return "\n".join(describe(name, command) for name, command in commands)
+    commands = typer.main.get_command(app).commands
+    return "\n".join(describe(f"{COMMAND} {name}", each) for name, each in commands.items())
 
 
 def describe(name: str, command: Any) -> str:
     """Describe one command."""
     context = command.context_class(command, info_name=name)
     usage = " ".join([name, *command.collect_usage_pieces(context)])
-    title = name.removeprefix(f"{COMMAND} ").removeprefix("python -m spacy ")
+    title = name.removeprefix(f"{COMMAND} ")
     rows = [param.get_help_record(context) for param in command.get_params(context)]
     options = definitions((names, mark_options(text)) for names, text in filter(None, rows))
     parts = f"## {code(title)}", block("text", usage), mark_options(command.help), options

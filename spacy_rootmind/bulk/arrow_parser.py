@@ -66,19 +66,11 @@ class ArrowParser:
         max_chars: int = CHUNK_CHARS,
         **settings: Any,
     ) -> None:
-        if not isinstance(pipeline, (str, Path, ParserSettings)):
-            raise TypeError(
-                f"expected the name or the folder of a pipeline, which other processes can load, "
-                f"received {type(pipeline).__name__}: save it with nlp.to_disk(FOLDER)"
-            )
         if max_chars < 1:
             raise ValueError(f"expected max_chars of at least 1, received {max_chars}")
-        if isinstance(pipeline, ParserSettings):
-            if settings:
-                raise TypeError(f"expected all settings in one object, received also {settings}")
-            self.settings = pipeline
-        else:
-            self.settings = ParserSettings(str(pipeline), **settings)
+        if not isinstance(pipeline, ParserSettings):
+            pipeline = ParserSettings(str(pipeline), **settings)
+        self.settings = pipeline
         self.text = text
         self.tokens = tokens
         self.id_column = id_column

@@ -12,7 +12,7 @@
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, astuple
+from dataclasses import asdict
 
 import fsspec
 
@@ -51,9 +51,7 @@ class OutputFolder:
             with ThreadPoolExecutor(READERS) as pool:
                 cuts = zip(self.sources, pool.map(cut, self.sources), strict=True)
                 places = [(source, *place) for source, found in cuts for place in found]
-            # Another run may have started while this one was reading.
-            if not self._has_run():
-                self._write_manifest([Part(i, *place) for i, place in enumerate(places)])
+            self._write_manifest([Part(i, *place) for i, place in enumerate(places)])
         return self._read_manifest()
 
     def _has_run(self) -> bool:
@@ -124,10 +122,6 @@ class OutputFolder:
 
 def _changes(before: list[Source], now: list[Source]) -> list[str]:
     """Say what differs between two lists of files, at most three of them."""
-    if before == now:
-        return []
-    old, new = ({source.url: astuple(source) for source in found} for found in (before, now))
-    changes = [f"no longer given: {url}" for url in old if url not in new]
-    changes += [f"not there before: {url}" for url in new if url not in old]
-    changes += [f"changed: {url}" for url in new if url in old and old[url] != new[url]]
-    return changes[:3] or ["the files are in a different order"]
+    changes = [f"no longer given: {source.url}" for source in before if source not in now]
+    changes += [f"not there before: {source.url}" for source in now if source not in before]
+    return changes[:3] or ["the files are in a different order"] * (before != now)

@@ -23,13 +23,14 @@ from spacy_rootmind.cli.options import (
     ReviewOptions,
     check_input,
     make_options,
+    read_settings,
     with_options,
 )
 from spacy_rootmind.formats.lines import InputError
 from spacy_rootmind.parsing.settings import ParserSettings, SettingsError
 
 COMMAND = "python -m spacy_rootmind"
-HELP = """Make a training config with root_mst, parse or review files."""
+HELP = """Make a training config with root_mst, check its corpora, parse or review files."""
 
 app = typer.Typer(
     name="spacy_rootmind",
@@ -150,44 +151,50 @@ def init_config_command(
     init_config(output, ConfigOptions(**values), force=force)
 
 
+@app.command("debug", no_args_is_help=True)
+def debug_command(
+    config: Annotated[Path, Argument(metavar="CONFIG", help="Training config", exists=True)],
+    overrides: Overrides = None,
+    code: Annotated[
+        Path | None,
+        Option("--code", "-c", metavar="FILE", help="Python file with registered functions"),
+    ] = None,
+) -> None:
+    """Check the corpora of a training config for what root_mst cannot learn.
+
+    These are trees that are none, labels and sentence boundaries that are not taught, and gold
+    heads that are lost because the tokenizer merges tokens.
+    """
+    from spacy_rootmind.cli.debug import check_corpora
+    from spacy_rootmind.parsing.pipelines import import_code
+
+    if code is not None:
+        import_code(code)
+    raise typer.Exit(check_corpora(config, read_settings(overrides or [])))
+
+
 def main() -> None:
     """Run the command line; turn errors into messages and exit codes."""
     for stream in (sys.stdout, sys.stderr):
         # A character that the terminal cannot show is escaped instead of raising an error.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    code, message = run()
-    if message is not None:
-        fail(*message)
-    try:
-        # Flushed here: if Python cannot do so when it ends, it changes the exit code.
-        sys.stdout.flush()
-    except OSError as error:
-        if message is None and not isinstance(error, BrokenPipeError):
-            fail(f"Cannot write stdout: {error.strerror}")
-        code = code or 1
-        discard_output()
-    sys.exit(code)
-
-
-def run() -> tuple[int, tuple[str, str] | None]:
-    """Run the command; returns its exit code, and the title and text of an error to report."""
     try:
         app(prog_name=COMMAND)
-    except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else 0, None
     except (CommandError, SettingsError) as error:
-        return 1, (error.title, error.text)
+        fail(error.title, error.text)
     except InputError as error:
-        return 1, (f"Cannot read the input: {error}", "")
+        fail(f"Cannot read the input: {error}")
     except BrokenPipeError:
         # The reader of the output has closed it, as `head` does: exit without a message.
-        discard_output()
-        return 1, None
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(nowhere, stream.fileno())
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
-        return 1, (f"Cannot write: {error.strerror}", "")
-    return 0, None
+        fail(f"Cannot write: {error.strerror}")
+    # Otherwise, Typer has ended the program.
+    sys.exit(1)
 
 
 def fail(title: str, text: str = "") -> None:
@@ -195,10 +202,3 @@ def fail(title: str, text: str = "") -> None:
     from spacy_rootmind.cli.messages import Messages
 
     Messages().show("fail", title, text)
-
-
-def discard_output() -> None:
-    """Send what is still to be printed nowhere."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
-        os.dup2(nowhere, stream.fileno())

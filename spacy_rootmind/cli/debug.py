@@ -1,4 +1,4 @@
-"""The command `debug root-mst`: what a parser cannot learn from the corpora of a config.
+"""The command `debug`: what a parser cannot learn from the corpora of a config.
 
 `spacy debug data` checks corpora for other components, and `udvalidate` treebanks against the
 guidelines of Universal Dependencies.

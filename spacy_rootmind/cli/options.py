@@ -244,8 +244,4 @@ def read_settings(settings: list[str]) -> dict[str, Any]:
             found[name] = json.loads(value)
         except ValueError:
             found[name] = value
-        except RecursionError:
-            raise CommandError(
-                f"Cannot read --set {name}: expected brackets that are nested less deeply"
-            ) from None
     return found

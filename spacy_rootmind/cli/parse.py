@@ -166,7 +166,7 @@ class ParseRun:
         try:
             self.output.start()
             records = read_records(self.inputs, options.from_format)
-            with self._progress() as progress:
+            with progress_bar(None, "record", quiet=options.quiet) as progress:
                 self._parse(records, progress)
             # Nothing but failures leaves no output.
             if self.counts.documents or not self.n_records:
@@ -193,7 +193,7 @@ class ParseRun:
                     if failure is not None:
                         self.n_failures += 1
                         self.messages.show("fail", str(failure))
-                    progress.update(self._position(progress) - progress.n)
+                    progress.update()
 
     def _write(self, record: InputRecord, doc: Doc) -> Failure | None:
         # Comments of a single treebank stay as they are.
@@ -219,15 +219,6 @@ class ParseRun:
                 f"{record.file}:{record.line}: tokenized {end - start} characters without "
                 f"whitespace, from character {start + 1} on{others}, in pieces",
             )
-
-    def _progress(self) -> Bar:
-        """Make a progress bar over bytes if their number is known, else over records."""
-        total = self.inputs.total_bytes
-        unit = "record" if total is None else "B"
-        return progress_bar(total, unit, quiet=self.options.quiet)
-
-    def _position(self, progress: Bar) -> int:
-        return self.n_records if progress.total is None else self.inputs.n_bytes
 
     def _report(self, seconds: float) -> None:
         if not self.n_records:

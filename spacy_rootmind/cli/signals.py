@@ -1,7 +1,6 @@
 """Signals that end a command."""
 
 import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -24,10 +23,7 @@ def interruption(error: BaseException | None) -> Interrupted | None:
 
 @contextmanager
 def stop_signals() -> Iterator[None]:
-    """Turn signals to stop into `Interrupted`, in the main thread."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+    """Turn signals to stop into `Interrupted`; only in the main thread."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise Interrupted(number)

@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from spacy.tokens import Doc, Span
-from spacy.util import get_words_and_spaces
 
 from spacy_rootmind.annotation.extensions import SentenceDetails
 from spacy_rootmind.annotation.words import get_words, has_expansions
+from spacy_rootmind.compat import get_words_and_spaces
 from spacy_rootmind.formats.lines import Line
 from spacy_rootmind.formats.records import (
     Failure,
@@ -60,10 +60,7 @@ def json_record(file: str, line: int, source: str) -> InputRecord:
         raise ValueError(f'expected an object like {{"text": ...}}, found {source[:40]!r}')
     text, tokens = fields.get("text"), fields.get("tokens")
     if text is None and tokens is None:
-        found = [f'"{name}": null' for name in ("text", "tokens") if name in fields]
-        raise ValueError(
-            f'expected a field "text" or "tokens", found {" and ".join(found) or "neither"}'
-        )
+        raise ValueError('expected a field "text" or "tokens", found neither')
     if text is not None and not isinstance(text, str):
         raise ValueError(f'expected "text" to be a string, found {json.dumps(text)[:40]}')
     record = InputRecord(file, line, text=text, fields=fields)

@@ -1,11 +1,10 @@
-"""Input files, read line by line in constant memory or whole, and counted on the way."""
+"""Input files, read line by line in constant memory, or whole."""
 
 import os
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 STDIN = "-"
@@ -48,13 +47,12 @@ class Line(NamedTuple):
 class Inputs:
     """Texts, and input files, read one after another; "-" is the standard input.
 
-    Messages call that "stdin". `n_bytes` counts what was read so far.
+    Messages call that "stdin".
     """
 
     def __init__(self, names: Sequence[str], texts: Sequence[str] = ()) -> None:
         self.names = list(names)
         self.texts = list(texts)
-        self.n_bytes = 0
         self._check()
 
     def _check(self) -> None:
@@ -70,13 +68,6 @@ class Inputs:
                 with _opened(name):
                     pass
 
-    @property
-    def total_bytes(self) -> int | None:
-        """Total size of the files; None if one of them is a stream, or if there are texts."""
-        if self.texts or any(map(is_stream, self.names)):
-            return None
-        return sum(Path(name).stat().st_size for name in self.names)
-
     def given_texts(self) -> Iterator[Line]:
         """Read the texts, each as one line, whatever it contains."""
         for number, text in enumerate(self.texts, start=1):
@@ -88,10 +79,8 @@ class Inputs:
 
         Raises InputError if reading fails.
         """
-        before = self.n_bytes
         with _opened(name) as stream:
-            for number, (end, data) in enumerate(read_lines(stream), start=1):
-                self.n_bytes = before + end
+            for number, (_, data) in enumerate(read_lines(stream), start=1):
                 yield Line(number, data)
 
     def content(self, name: str) -> bytes:
@@ -100,9 +89,7 @@ class Inputs:
         Raises InputError if reading fails.
         """
         with _opened(name) as stream:
-            data = stream.read()
-        self.n_bytes += len(data)
-        return data
+            return stream.read()
 
 
 def read_lines(stream: BinaryIO, place: int = 0) -> Iterator[tuple[int, bytes | None]]:
@@ -119,11 +106,6 @@ def read_lines(stream: BinaryIO, place: int = 0) -> Iterator[tuple[int, bytes | 
             place += len(data)
         yield place, line.removeprefix(BYTE_ORDER_MARK) if line and is_first else line
         is_first = False
-
-
-def is_stream(name: str) -> bool:
-    """Tell whether a program may write to an input while it is read: a pipe, a device."""
-    return name == STDIN or not Path(name).is_file()
 
 
 def display_name(name: str) -> str:

@@ -63,8 +63,6 @@ class InputRecord:
     replace_tags: bool = False
     # Heads and labels of the sentence that parses have to have.
     arcs: list[Arc] | None = None
-    # Whether each line of a text is one sentence.
-    is_in_lines: bool = False
     # Loads a Doc that was saved, with its annotation. It has the given words.
     load_doc: Callable[[Vocab], Doc] | None = None
     # Short name of the file in made-up ids; by default `file`.
@@ -107,12 +105,7 @@ class InputRecord:
         if self.load_doc is not None:
             return self.load_doc(nlp.vocab)
         if self.words is None:
-            doc = self._tokenize(nlp)
-            if not self.is_in_lines:
-                return doc
-            self.words = [token.text for token in doc]
-            self.spaces = [bool(token.whitespace_) for token in doc]
-            self.starts = line_starts(self.words)
+            return self._tokenize(nlp)
         starts: list[bool | int | None] | None = None
         if self.starts is not None:
             starts = list(self.starts)
@@ -164,16 +157,6 @@ class Failure:
 
 
 InputRecords = Iterator[InputRecord | Failure]
-
-
-def line_starts(tokens: list[str]) -> list[bool]:
-    """Tell which tokens start a line of their text; whitespace belongs to the line before it."""
-    starts: list[bool] = []
-    is_new = True
-    for i, token in enumerate(tokens):
-        starts.append(i == 0 or (is_new and not token.isspace()))
-        is_new = i > 0 and token.isspace() and (is_new or "\n" in token)
-    return starts
 
 
 def check_unchanged(doc: Doc, record: InputRecord) -> None:

@@ -47,7 +47,6 @@ def as_set(records: InputRecords, settings: ParserSettings) -> InputRecords:
     for record in records:
         if isinstance(record, InputRecord):
             record.replace_tags = settings.replace_tags
-            record.is_in_lines = settings.sentences == "lines"
             if settings.keep_heads and record.sentence is not None:
                 try:
                     record.arcs = read_arcs(record.sentence)
@@ -206,7 +205,7 @@ def finish_parse(doc: Doc, record: InputRecord) -> tuple[InputRecord, Doc] | Fai
     doc.user_data.pop(FIXED_TAGS, None)
     doc.user_data.pop(CONSTRAINTS, None)
     try:
-        if record.sentence is not None or record.is_in_lines:
+        if record.sentence is not None:
             check_unchanged(doc, record)
         restore_given_columns(doc, record)
     except ValueError as error:

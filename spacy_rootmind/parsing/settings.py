@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 # Methods for alternative parses; `pipelines.alternatives_method` makes them.
 ALTERNATIVES = ("kbest", "sample", "sample-without-replacement")
-# Ways in which a text gives its sentences.
-SENTENCES = ("lines",)
 
 
 class SettingsError(ValueError):
@@ -90,8 +88,6 @@ class ParserSettings:
     """Keep the heads and labels of CoNLL-U, and find those that are missing (_); by default all are
     predicted.
     """
-    sentences: Annotated[str | None, choice("--sentences", of=SENTENCES)] = None
-    """lines: each line of a text is one sentence; by default the pipeline finds sentences."""
     batch_size: Annotated[int | None, Option("--batch-size", "-b", min=1)] = None
     """Texts per batch; by default the pipeline's."""
     gpu_id: Annotated[int, Option("--gpu-id", "-g")] = -1

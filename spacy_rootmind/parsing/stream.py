@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, cast
 
 from spacy.language import Language
 from spacy.tokens import Doc
@@ -17,17 +17,6 @@ from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
 from spacy_rootmind.parsing.given import Context, finish_parse, run_pipeline, start_parse
 
 Parsed = Generator[tuple[InputRecord, Doc] | Failure, None, None]
-
-
-class HasChars(Protocol):
-    """A record, or a piece of one."""
-
-    @property
-    def n_chars(self) -> int:
-        """Number of characters."""
-
-
-Item = TypeVar("Item", bound=HasChars)
 
 
 class LastError:
@@ -53,16 +42,16 @@ class LastError:
                 pipe.set_error_handler(self)
 
 
-def chunks(records: Iterator[Item], max_records: int, max_chars: int) -> Iterator[Iterator[Item]]:
-    """Split a stream into lazy chunks; each must be read completely before the next.
+def chunks(records: Iterator[Any], max_records: int, max_chars: int) -> Iterator[Iterator[Any]]:
+    """Split a stream of records, or of pieces, into lazy chunks.
 
-    The ends of chunks depend on the records alone.
+    Each must be read completely before the next. Their ends depend on the records alone.
     """
     for first in records:
         yield _chunk(chain([first], records), max_records, max_chars)
 
 
-def _chunk(records: Iterator[Item], max_records: int, max_chars: int) -> Iterator[Item]:
+def _chunk(records: Iterator[Any], max_records: int, max_chars: int) -> Iterator[Any]:
     n_chars = 0
     for number, record in enumerate(records, start=1):
         yield record

@@ -45,15 +45,6 @@ class Line(NamedTuple):
     rise: float
 
 
-class Layout(NamedTuple):
-    """The middles of columns and the lines of arcs; its width and the height of the arcs."""
-
-    places: list[float]
-    lines: list[Line]
-    width: float
-    height: float
-
-
 def place_columns(
     drawings: Sequence[Drawing], settings: Mapping[str, Any]
 ) -> tuple[list[float], float]:
@@ -124,7 +115,7 @@ def arc_length(arc: Arc, counts: Sequence[int]) -> float:
     return length
 
 
-def lay_out(drawing: Drawing, places: list[float], width: float, *, is_first: bool) -> Layout:
+def lay_out(drawing: Drawing, places: list[float], *, is_first: bool) -> list[Line]:
     """Place the lines of a drawing's arcs over its columns; those after the first are lower."""
     levels = arc_levels(drawing.arcs)
     n_levels = max(levels, default=0)
@@ -133,14 +124,11 @@ def lay_out(drawing: Drawing, places: list[float], width: float, *, is_first: bo
     if is_first:
         step = max(step, min(MAX_STEP, USUAL_RISE / max(n_levels, 1)))
     above_all = lowest + (n_levels - 1) * step + LABEL_SIZE + LABEL_GAP if n_levels else lowest
-    lines = [
-        Line(arc, *ends, lowest + (level - 1) * step if level else above_all)
-        for arc, level, ends in zip(
-            drawing.arcs, levels, arc_ends(drawing, levels, places), strict=True
-        )
+    ends = arc_ends(drawing, levels, places)
+    return [
+        Line(arc, *own, lowest + (level - 1) * step if level else above_all)
+        for arc, level, own in zip(drawing.arcs, levels, ends, strict=True)
     ]
-    height = max((line.rise for line in lines), default=0.0) + LABEL_SIZE + LABEL_GAP
-    return Layout(places, lines, width, height)
 
 
 def arc_levels(arcs: Sequence[Arc]) -> list[int]:

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 from spacy_rootmind.rendering.drawing import MAX_WORD, Arc, Column, Drawing
 from spacy_rootmind.rendering.layout import (
     ARROW_WIDTH,
+    LABEL_GAP,
     LABEL_SIZE,
     MARGIN,
     NUMBER_SIZE,
     TAG_SIZE,
     WORD_SIZE,
-    Layout,
     Line,
     lay_out,
     place_columns,
@@ -107,9 +107,9 @@ def draw_picture(
     shared = place_columns(complete, settings)
     trees = []
     for number, drawing in enumerate(drawings):
-        places = shared if drawing in complete else place_columns([drawing], settings)
-        layout = lay_out(drawing, *places, is_first=number == 0)
-        trees.append(draw_tree(drawing, layout, settings, is_rtl=is_rtl, is_first=number == 0))
+        places, width = shared if drawing in complete else place_columns([drawing], settings)
+        content, height = draw_tree(drawing, places, settings, is_rtl=is_rtl, is_first=number == 0)
+        trees.append(Picture(width, height, content))
     width = max(MIN_WIDTH, *(tree.width for tree in trees))
     parts = []
     for drawing, tree in zip(drawings, trees, strict=True):
@@ -138,22 +138,31 @@ def prepare(drawing: Drawing, *, is_rtl: bool) -> Drawing:
 
 
 def draw_tree(
-    drawing: Drawing, layout: Layout, settings: Mapping[str, Any], *, is_rtl: bool, is_first: bool
-) -> Picture:
-    """Draw a tree; one that is not the first has neither tags nor lemmas."""
+    drawing: Drawing,
+    places: list[float],
+    settings: Mapping[str, Any],
+    *,
+    is_rtl: bool,
+    is_first: bool,
+) -> tuple[str, float]:
+    """Draw a tree over its columns, and return its height as well.
+
+    One that is not the first has neither tags nor lemmas.
+    """
     rows = ["text"]
     small = ("lemma", "tag") if settings["add_lemma"] else ("tag",)
     if is_first:
         rows += [row for row in small if any(getattr(column, row) for column in drawing.columns)]
+    lines = lay_out(drawing, places, is_first=is_first)
+    height = max((line.rise for line in lines), default=0.0) + LABEL_SIZE + LABEL_GAP
     # Long arcs first: where arcs cross, the label of the lower one is drawn on top.
-    lines = sorted(layout.lines, key=lambda line: -line.rise)
+    lines.sort(key=lambda line: -line.rise)
     content = [draw_arrow(line, settings, fades=not is_first) for line in lines]
     baselines = {row: WORD_HEIGHT + number * TAG_HEIGHT for number, row in enumerate(rows)}
-    for column, place in zip(drawing.columns, layout.places, strict=True):
+    for column, place in zip(drawing.columns, places, strict=True):
         content.append(draw_word(column, place, baselines, is_rtl=is_rtl))
-    bottom = baselines[rows[-1]] + MARGIN
-    markup = TREE.format(y=px(layout.height), content="".join(content))
-    return Picture(layout.width, layout.height + bottom, markup)
+    markup = TREE.format(y=px(height), content="".join(content))
+    return markup, height + baselines[rows[-1]] + MARGIN
 
 
 def draw_word(column: Column, place: float, baselines: Mapping[str, float], *, is_rtl: bool) -> str:

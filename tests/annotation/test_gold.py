@@ -321,7 +321,7 @@ def test_choice_of_the_root_label(counts, label):
 
 
 def test_training_and_reading_agree_on_the_root_label(vocab):
-    """Three roots are labelled `pred`, two `root`; `debug root-mst` is tested with the CLI."""
+    """Three roots are labelled `pred`, two `root`; `debug` is tested with the CLI."""
     nlp = spacy.blank("xx")
     parser = nlp.add_pipe("root_mst")
     references = [

@@ -13,8 +13,6 @@ pa = pytest.importorskip("pyarrow", reason="needs pyarrow: the extra [arrow]")
 from spacy_rootmind.bulk import ArrowParser
 from spacy_rootmind.bulk.pieces import cut_record, find_break
 from spacy_rootmind.bulk.schema import ERROR_KINDS, METADATA_KEY, SENTENCES
-from spacy_rootmind.formats.conllu import read_conllu
-from spacy_rootmind.formats.lines import Line
 from spacy_rootmind.formats.records import InputRecord
 from spacy_rootmind.parsing.settings import ParserSettings
 
@@ -143,17 +141,6 @@ def test_errors_of_single_documents_become_rows(other, pipeline, tmp_path):
     assert {error.split(":")[0] for error in errors[1:3]} <= set(ERROR_KINDS)
 
 
-def test_what_conllu_gives_is_in_the_rows(web_pipeline):
-    rows = ["1\tcats\tkat\tVERB\tT\tA=B\t2\tdep\t_\t_", "2\tslept\t_\tX\t_\t_\t_\t_\t_\t_"]
-    lines = [Line(i, row.encode()) for i, row in enumerate(rows, start=1)]
-    [batch] = ArrowParser(web_pipeline, keep_heads=True).parse(read_conllu("in", lines))
-    [row] = batch.to_pylist()
-    assert row["pos"] == ["VERB", "X"]
-    assert (row["lemmas"], row["tags"], row["morphs"]) == (["kat", ""], ["T", ""], ["A=B", ""])
-    assert row["heads"][0] == 1
-    assert row["deps"][0] == "dep"
-
-
 def test_long_documents_are_parsed_in_pieces(pipeline, trained):
     """Cut between sentences, the pieces are parsed as separate documents."""
     text = " ".join(TEXTS[0] for _ in range(20))
@@ -194,12 +181,6 @@ def test_pieces_are_the_document():
     assert (piece.record, piece.is_whole) == (given, True)
 
 
-def test_long_runs_without_whitespace_are_tokenized_in_pieces(pipeline):
-    found = ArrowParser(pipeline)(table_of(["(" * 5000]))
-    tokens = [token for row in found.to_pylist() for token in row["tokens"]]
-    assert "".join(tokens) == "(" * 5000
-
-
 def test_a_parser_can_be_pickled_and_loads_once(pipeline, monkeypatch):
     calls = []
     load = ParserSettings.load
@@ -233,9 +214,7 @@ def test_columns_of_empty_documents_are_empty_lists(web_pipeline):
     assert {len(other[name]) for name in of_tokens} == {2}
 
 
-def test_wrong_arguments_are_refused(pipeline, trained, tmp_path):
-    with pytest.raises(TypeError, match="name or the folder of a pipeline"):
-        ArrowParser(trained)
+def test_wrong_arguments_are_refused(pipeline, tmp_path):
     with pytest.raises(ValueError, match="expected alternatives with labelled=True"):
         ArrowParser(pipeline, labelled=True)
     with pytest.raises(ValueError, match="Cannot load"):

@@ -216,7 +216,8 @@ def test_another_run_in_the_same_folder_is_refused(pipeline, address, corpus, tm
     corpus.write_text("Something else.\n")
     with pytest.raises(SettingsError, match="another input") as error:
         bulk(options(pipeline, address, [corpus], output))
-    assert re.fullmatch(r"changed: \S+\. Use the same files, or .*", error.value.text)
+    expected = r"no longer given: (\S+); not there before: \1\. Use the same files, or .*"
+    assert re.fullmatch(expected, error.value.text)
     assert sorted(path.name for path in output.iterdir()) == before
     with pytest.raises(SettingsError, match="is not empty, and was not written by"):
         bulk(options(pipeline, address, [corpus], tmp_path))
@@ -261,20 +262,6 @@ def folder_of(pipeline, corpus, output):
     return OutputFolder(job, list_sources([str(corpus)]))
 
 
-def test_two_runs_that_start_at_the_same_time_have_the_same_parts(pipeline, corpus, tmp_path):
-    first, second = (folder_of(pipeline, corpus, tmp_path / "out") for _ in range(2))
-
-    def cut(source):
-        """The first run starts while the second one reads the input."""
-        parts.append(first.start(lambda source: [(0, 50, 50), (50, source.size, 99)]))
-        return [(0, source.size, source.size)]
-
-    parts = []
-    parts.append(second.start(cut))
-    assert [(part.start, part.stop) for part in parts[1]] == [(0, 50), (50, corpus.stat().st_size)]
-    assert parts[0] == parts[1]
-
-
 def test_a_run_that_was_killed_while_it_started_is_started_again(
     pipeline, trained, address, corpus, texts, tmp_path, monkeypatch
 ):
@@ -317,28 +304,6 @@ def test_an_empty_input_makes_an_empty_output(pipeline, address, tmp_path):
     assert bulk(options(pipeline, address, [tmp_path / "b.txt"], tmp_path / "none")) == 0
     assert rows_of(tmp_path / "none") == []
     assert pq.read_schema(tmp_path / "none" / "parts" / "part-0000000.parquet").names[0] == "id"
-
-
-@pytest.mark.workflow
-# pandas warns of what dask does.
-@pytest.mark.filterwarnings("ignore:The inplace keyword")
-@pytest.mark.parametrize("form", ["parts", "parts/*.parquet"])
-@pytest.mark.parametrize("name", ["duckdb", "polars", "dask.dataframe", "daft"])
-def test_other_packages_read_the_parts(form, name, pipeline, address, corpus, tmp_path):
-    """Whether they are given the folder or a pattern, and whatever they do with other files."""
-    package = pytest.importorskip(name, reason=f"needs {name}", exc_type=ImportError)
-    output = tmp_path / "output"
-    assert bulk(options(pipeline, address, [corpus], output)) == 0
-    path = str(output / form)
-    if name == "duckdb":
-        found = package.sql(f"SELECT id FROM read_parquet('{path}')").fetchnumpy()
-    elif name == "dask.dataframe":
-        found = package.read_parquet(path).compute()
-    elif name == "daft":
-        found = package.read_parquet(path).to_pydict()
-    else:
-        found = package.read_parquet(path)
-    assert list(found["id"]) == [row["id"] for row in rows_of(output)]
 
 
 @pytest.mark.parametrize("name", ["a.txt.gz", "a.jsonl.zst", "a.parquet", "a.spacy"])
@@ -406,19 +371,6 @@ def test_parts_that_fail_are_reported_and_done_by_the_next_run(
 # --- the engine --------------------------------------------------------------------------------
 
 
-def names_of_callbacks(dask_worker):
-    return set(dask_worker.periodic_callbacks)
-
-
-def test_workers_keep_freed_memory_and_no_profiles(monkeypatch):
-    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
-    with engine.connect(None, 1) as client:
-        assert list(client.run(os.environ.get, "MALLOC_TRIM_THRESHOLD_").values()) == [None]
-        [names] = client.run(names_of_callbacks).values()
-        assert names
-        assert not names & {"profile", "profile-cycle"}
-
-
 @pytest.fixture
 def client(address):
     with distributed.Client(address, set_as_default=False) as client, client.as_current():
@@ -483,28 +435,6 @@ def test_documents_that_kill_are_found_with_few_deaths(deadly, monkeypatch):
 
 
 # --- other formats -----------------------------------------------------------------------------
-
-TREEBANK = """# sent_id = s1
-# note = kept
-1-2\tdon't\t_\t_\t_\t_\t_\t_\t_\t_
-1\tdo\t_\t_\t_\t_\t_\t_\t_\tKept=Yes
-2\tn't\t_\t_\t_\t_\t_\t_\t_\t_
-3\tsleep\t_\t_\t_\t_\t_\t_\t_\t_
-
-"""
-
-
-def test_conllu_keeps_multiword_tokens_and_comments(pipeline, address, tmp_path):
-    path = tmp_path / "a.conllu"
-    path.write_text(TREEBANK + TREEBANK.replace("s1", "s2"), encoding="utf8")
-    run = options(pipeline, address, [path], tmp_path / "out", to_format="conllu", part_size=50)
-    assert bulk(run) == 0
-    files = sorted((tmp_path / "out").glob("parts/part-*.conllu"))
-    text = "".join(file.read_text(encoding="utf8") for file in files)
-    assert len(files) > 1
-    assert text.count("1-2\tdon't\t") == text.count("Kept=Yes") == text.count("# note = kept") == 2
-    names = [line for line in text.splitlines() if "sent_id" in line]
-    assert names == ["# sent_id = s1", "# sent_id = s2"]
 
 
 def test_teachers_parse_one_after_another(pipeline, address, texts, corpus, tmp_path):

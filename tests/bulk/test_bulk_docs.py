@@ -99,31 +99,6 @@ def test_duckdb_finds_subjects(parses, web_pipeline, capfd):
 
 
 @pytest.mark.workflow
-def test_polars_finds_doubtful_sentences(parses, web_pipeline, capfd):
-    pytest.importorskip("polars", reason="needs polars")
-    texts = [
-        "She saw the man with the telescope on the hill.",
-        "J. Smith Sales 12 Main St. Suite 9 Fax 555-0100 j@x.org",
-    ]
-    rows = ArrowParser(web_pipeline, confidence=True, arcs=0.01)(
-        pa.table({"id": ["hill", "signature"], "text": texts})
-    )
-    pq.write_table(rows, parses / "parses" / "parts" / "part-0000001.parquet")
-    exec(compile(code_of("polars", web_pipeline), "bulk.md", "exec"), {})
-    printed = capfd.readouterr().out
-    named = re.findall(r"^│ (\w+) +┆ (\d)", printed, flags=re.MULTILINE)
-    assert named[0] == ("hill", "0")
-    # The signature has no verb, though it has the most doubtful heads.
-    assert sorted(named[1:]) == [("d0", "0"), ("d0", "1"), ("d1", "0")]
-    expected = [
-        sum(1 - p for p in row["head_probs"])
-        for row in rows.to_pylist()
-        if row["sentence"] is not None
-    ]
-    assert max(expected[1:]) > expected[0]
-
-
-@pytest.mark.workflow
 def test_spark_example_runs(folder, web_pipeline, monkeypatch):
     pytest.importorskip("pyspark", reason="needs pyspark")
     if shutil.which("java") is None:

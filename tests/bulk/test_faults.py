@@ -179,25 +179,6 @@ def assert_parsed_once(run, nlp):
     assert len({doc.user_data["id"] for doc in docs}) == len(docs)
 
 
-def test_killed_workers_and_a_killed_command_lose_nothing(run, trained):
-    rng = random.Random(0)
-    # As users' workers are started.
-    del run.environment[METHOD]
-    process = run.start()
-    run.wait_for_parts(1, process)
-    assert run.kill_worker(rng), run.log.read_text()
-    run.wait_for_parts(run.n_parts() + 1, process)
-    process.kill()
-    assert process.wait() == -signal.SIGKILL
-    before = run.n_parts()
-    assert before > 0
-    wait_until(lambda: not run.workers())
-    process = run.start()
-    run.finish(process)
-    assert "parts are already finished" in run.log.read_text()
-    assert_parsed_once(run, trained)
-
-
 def wait_until(condition, seconds=60):
     end = time.monotonic() + seconds
     while not condition():

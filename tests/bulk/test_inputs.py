@@ -1,7 +1,6 @@
 """Parts of input files: each document is read once, however the files are cut."""
 
 import gzip
-import json
 
 import pytest
 import spacy
@@ -97,29 +96,6 @@ def test_sentences_of_conllu_are_read_once(tmp_path):
     assert_cuts_do_not_matter(source, expected, range(1, 120, 7))
 
 
-@pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_jsonl_is_read_once(suffix, tmp_path):
-    lines = [
-        {"text": "One two.", "id": "first"},
-        {"tokens": [["a", "b"], ["c"]], "id": 7},
-        {"text": "three", "id": None},
-    ]
-    content = "\n".join(map(json.dumps, lines)) + "\n{broken\n\n"
-    name = write(tmp_path / f"a.jsonl{suffix}", content.encode())
-    [source] = list_sources([name])
-    expected = read_all(source, 10_000)
-    third, fourth = content.index('{"text": "three"'), content.index("{broken")
-    assert [document.id for document in expected] == [
-        "first",
-        "7",
-        f"a.jsonl{suffix}:{third}",
-        f"a.jsonl{suffix}:{fourth}",
-    ]
-    assert expected[1].starts == [True, False, True]
-    assert expected[3].error.startswith("input: not a record: invalid JSON")
-    assert_cuts_do_not_matter(source, expected)
-
-
 @pytest.mark.parametrize("group", [1, 7, 1000])
 def test_rows_of_parquet_are_read_once(group, tmp_path):
     texts = [f"Text number {i}. " * (i % 5) for i in range(100)]
@@ -186,19 +162,6 @@ def test_files_that_are_empty_or_damaged_are_one_part(name, tmp_path):
     (tmp_path / name).touch()
     source = list_sources([str(tmp_path / name)])[0]
     assert cut_source(source, 100, PARSER) == [(0, END, 0)]
-
-
-def test_columns_with_dots_in_their_names_are_cut(tmp_path):
-    parser = ArrowParser("none", text="body.text", id_column="meta.id")
-    texts = [f"Text number {i}. " * 5 for i in range(100)]
-    data = {"meta.id": range(100), "body.text": texts, "body": [{"text": "x" * 1000}] * 100}
-    pq.write_table(pa.table(data), tmp_path / "a.parquet")
-    [source] = list_sources([str(tmp_path / "a.parquet")])
-    parts = [Part(i, source, *cut) for i, cut in enumerate(cut_source(source, 400, parser))]
-    assert len(parts) > 5
-    found = [record for part in parts for record in read_part(part, parser)]
-    assert [record.text for record in found] == texts
-    assert [record.id for record in found] == [str(i) for i in range(100)]
 
 
 def test_docs_are_read_once(tmp_path):

@@ -3,15 +3,12 @@
 import gc
 import zlib
 
-import numpy as np
 import pytest
 import spacy
 import srsly
 from commandline import parse_options
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import DocBin
 
-from spacy_rootmind.annotation.records import read_record
-from spacy_rootmind.cli.options import read_settings
 from spacy_rootmind.cli.parse import parse
 from spacy_rootmind.formats.docbin import read_docs
 from spacy_rootmind.formats.lines import InputError, Inputs
@@ -114,33 +111,6 @@ def test_docs_keep_their_tokens_and_sentences(pipeline, docs, tmp_path, nlp):
     assert found[0].user_data["source"] == {"page": 3}
 
 
-def distributions(doc):
-    return [read_record(sent).distributions for sent in doc.sents]
-
-
-def test_teachers_write_one_after_another(pipeline, tmp_path, nlp):
-    """The second one parses what the first one wrote, and each leaves its distribution."""
-    (tmp_path / "in.txt").write_text("\n".join(TEXTS), encoding="utf8")
-    first, second = tmp_path / "first.spacy", tmp_path / "second.spacy"
-    options = {"distributions": 0.01}
-    assert run(pipeline, [tmp_path / "in.txt"], first, **options) == 0
-    other = spacy.load(pipeline)
-    labels = other.get_pipe("root_mst").model.get_ref("labels")
-    bias = next(node for node in labels.walk() if node.has_param("b"))
-    bias.set_param("b", bias.get_param("b") + 0.01)
-    other.to_disk(tmp_path / "other")
-    overrides = read_settings(["components.root_mst.temperature=3.0"])
-    assert run(tmp_path / "other", [first], second, overrides=overrides, **options) == 0
-    once, twice = load(first, nlp), load(second, nlp)
-    assert [doc.text for doc in once] == [text.removesuffix("\n") for text in TEXTS]
-    for before, after in zip(once, twice, strict=True):
-        for [one], both in zip(distributions(before), distributions(after), strict=True):
-            assert len(both) == 2
-            np.testing.assert_array_equal(both[0].log_weights, one.log_weights)
-            # The same arcs at another temperature, and more of them are probable.
-            assert len(both[1].dependents) >= len(one.dependents)
-
-
 def test_distributions_need_docs(pipeline, tmp_path):
     (tmp_path / "in.txt").write_text("One.\n")
     for name in ("out.conllu", "out.jsonl"):
@@ -150,12 +120,3 @@ def test_distributions_need_docs(pipeline, tmp_path):
     with pytest.raises(SettingsError, match="Cannot use --distributions"):
         run(pipeline, [tmp_path / "in.txt"], tmp_path / "out.spacy", distributions=1.5)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt"]
-
-
-def test_docs_without_words(pipeline, tmp_path, nlp):
-    empty = [Doc(nlp.vocab), Doc(nlp.vocab, words=[" ", "\n"]), nlp.make_doc("One cat.")]
-    path = save(empty, tmp_path / "in.spacy")
-    assert run(pipeline, [path], tmp_path / "out.spacy", distributions=0.1) == 0
-    found = load(tmp_path / "out.spacy", nlp)
-    assert [len(doc) for doc in found] == [0, 2, 3]
-    assert distributions(found[2])[0]

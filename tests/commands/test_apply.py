@@ -3,9 +3,8 @@
 import pytest
 import spacy
 import srsly
-from commandline import assert_one_root_each, read_docs, spacy_command
+from commandline import read_docs, spacy_command
 from parsers import arcs_of
-from spacy.tokens import DocBin
 from spacy.training import Example
 
 from spacy_rootmind.annotation.extensions import register_extensions
@@ -58,27 +57,6 @@ def test_evaluate_writes_the_scores(shared, corpora, expected, tmp_path):
 
 
 # --- apply -------------------------------------------------------------------------------------
-
-
-def write_inputs(folder, nlp):
-    """Texts in each of the three formats that `spacy apply` reads; returns them all in order."""
-    folder.mkdir()
-    DocBin(docs=[nlp.make_doc(text) for text in TEXTS]).to_disk(folder / "a.spacy")
-    srsly.write_jsonl(folder / "b.jsonl", [{"text": text} for text in TEXTS])
-    (folder / "c.txt").write_text(TEXTS[0], encoding="utf8")
-    return [*TEXTS, *TEXTS, TEXTS[0]]
-
-
-def test_apply_saves_the_trees(shared, tmp_path):
-    nlp = spacy.load(shared)
-    texts = write_inputs(tmp_path / "in", nlp)
-    spacy_command("apply", shared, tmp_path / "in", tmp_path / "out.spacy", cwd=tmp_path)
-    docs = read_docs(tmp_path / "out.spacy", spacy.blank("en").vocab)
-    assert sorted(doc.text for doc in docs) == sorted(texts)
-    for doc in docs:
-        assert arcs_of(doc) == arcs_of(nlp(doc.text))
-        assert [sent.text for sent in doc.sents] == [sent.text for sent in nlp(doc.text).sents]
-        assert_one_root_each(doc)
 
 
 def test_apply_with_two_processes_keeps_confidence_and_alternatives(plain, tmp_path):

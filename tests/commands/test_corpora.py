@@ -4,10 +4,8 @@ import re
 
 import pytest
 import spacy
-import srsly
 from commandline import (
     assert_one_root_each,
-    log_of,
     read_docs,
     root_mst,
     spacy_command,
@@ -27,37 +25,6 @@ def gold_doc(vocab, words, heads, deps, spaces=None):
 
 
 # --- incomplete --------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def partial_corpora(corpora, tmp_path_factory):
-    """Training sentences in which every third head is missing, root words among them."""
-    folder = tmp_path_factory.mktemp("partial")
-    vocab = spacy.blank("en").vocab
-    partial = []
-    for number, doc in enumerate(read_docs(corpora / "train.spacy", vocab)):
-        known = [(token.i + number) % 3 > 0 for token in doc]
-        heads = [token.head.i if known[token.i] else None for token in doc]
-        deps = [token.dep_ if known[token.i] else None for token in doc]
-        words, spaces = zip(*[(token.text, bool(token.whitespace_)) for token in doc], strict=True)
-        partial.append(gold_doc(vocab, words, heads, deps, spaces))
-    write_docs(folder / "train.spacy", partial)
-    write_docs(folder / "dev.spacy", read_docs(corpora / "dev.spacy", vocab))
-    return folder
-
-
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_training_with_missing_heads_learns_the_others(objective, partial_corpora, tmp_path):
-    config = write_config(
-        *(tmp_path / "partial.cfg", {"root_mst": root_mst(objective=objective)}, partial_corpora),
-        steps=60,
-    )
-    nlp = spacy.load(train(config, tmp_path / "out"))
-    assert nlp.get_pipe("root_mst").settings.objective == objective
-    first, *_, last = (entry["scores"] for entry in log_of(config))
-    assert last["dep_uas"] > 2 * first["dep_uas"]
-    assert last["dep_las"] > 3 * first["dep_las"]
-    assert nlp.meta["performance"]["root_violations"] == 0.0
 
 
 # --- odd ---------------------------------------------------------------------------------------
@@ -133,54 +100,3 @@ def test_corpus_without_trees_is_refused_before_training(corpora, tmp_path):
 
 
 # --- streamed ----------------------------------------------------------------------------------
-
-# For a streamed corpus spaCy initializes on as many examples.
-INIT_EXAMPLES = 100
-
-
-@pytest.fixture(scope="module")
-def streamed_corpora(quickstart_docs, tmp_path_factory):
-    """A corpus in which a label occurs only after the examples that initialization sees."""
-    folder = tmp_path_factory.mktemp("streamed")
-    late = [doc for doc in quickstart_docs if any(token.dep_ == "aux" for token in doc)]
-    early = [doc for doc in quickstart_docs if all(token.dep_ != "aux" for token in doc)]
-    write_docs(folder / "train.spacy", early[:INIT_EXAMPLES] + late[:60])
-    write_docs(folder / "dev.spacy", late[60:90])
-    return folder
-
-
-@pytest.fixture(scope="module")
-def streamed_labels(streamed_corpora, tmp_path_factory):
-    """The labels that `spacy init labels` finds in the whole of it."""
-    folder = tmp_path_factory.mktemp("labels")
-    config = write_config(folder / "labels.cfg", {"root_mst": root_mst()}, streamed_corpora)
-    spacy_command("init", "labels", config, folder, cwd=folder)
-    return folder / "root_mst.json"
-
-
-@pytest.mark.parametrize("starts_without_trees", [False, True])
-def test_streamed_corpus_has_labels_from_a_file(
-    starts_without_trees, streamed_corpora, streamed_labels, tmp_path
-):
-    """As with spaCy's parser, training may then start before the first tree."""
-    nlp = spacy.blank("en")
-    docs = read_docs(streamed_corpora / "train.spacy", nlp.vocab)
-    if starts_without_trees:
-        docs[:INIT_EXAMPLES] = [nlp.make_doc(doc.text) for doc in docs[:INIT_EXAMPLES]]
-    write_docs(tmp_path / "train.spacy", docs)
-    write_docs(tmp_path / "dev.spacy", docs[INIT_EXAMPLES:])
-    path = tmp_path / "stream.cfg"
-    write_config(path, {"root_mst": root_mst()}, tmp_path, steps=60, max_epochs=-1)
-    if not starts_without_trees:
-        # Labels that are first seen later are not learnt, their heads are.
-        nlp = spacy.load(train(path, tmp_path / "unlabelled"))
-        assert "aux" not in nlp.get_pipe("root_mst").labels
-        assert nlp.meta["performance"]["dep_uas"] > 0.5
-    labels = {"@readers": "spacy.read_labels.v1", "path": str(streamed_labels)}
-    config = spacy.util.load_config(path)
-    config["initialize"]["components"]["root_mst"] = {"labels": labels}
-    config.to_disk(path)
-    nlp = spacy.load(train(path, tmp_path / "out"))
-    assert nlp.get_pipe("root_mst").label_data == srsly.read_json(streamed_labels)
-    assert nlp.meta["performance"]["dep_uas"] > 0.3
-    assert nlp.meta["performance"]["dep_las_per_type"]["aux"]["r"] > 0

@@ -96,17 +96,3 @@ def test_init_labels_writes_what_initialize_reads(plain_config, corpora, plain, 
 
 
 # --- debug -------------------------------------------------------------------------------------
-
-
-def test_debug_shows_functions_and_layers(plain_config, tmp_path):
-    printed = spacy_command("debug", "config", plain_config, "--show-functions", cwd=tmp_path)
-    assert "Config is valid" in printed
-    for name in ("spacy_rootmind.BiaffineParser.v1", "spacy_rootmind.parser_scorer.v1"):
-        assert name in printed
-    show = [f"-{name}" for name in ["DIM", "PAR", "GRAD", "ATTR", "P0", "P1", "P2", "P3"]]
-    printed = spacy_command("debug", "model", plain_config, "root_mst", *show, cwd=tmp_path)
-    assert "model looks good" in printed
-    initial, initialized, trained = printed.split("STEP ")[1:4]
-    assert "param root: None" in initial
-    assert "param root: (32,)" in initialized
-    assert "grad root: (32,)" in trained

@@ -4,18 +4,14 @@ import pytest
 import spacy
 from commandline import (
     TOK2VEC,
-    assert_one_root_each,
     log_of,
     read_docs,
-    root_mst,
     tagger,
     train,
     weights_of,
     write_config,
-    write_docs,
 )
 from parsers import LISTENER, arcs_of
-from spacy.tokens import Doc
 from spacy.training import Example
 
 pytestmark = pytest.mark.workflow
@@ -90,78 +86,3 @@ def test_sourced_listener_with_vectors_of_its_own_is_not_disturbed(shared, corpo
 
 
 # --- annotating components ---------------------------------------------------------------------
-
-# Learns nothing, but says in training whether it saw trees and sentences.
-READER = """
-from spacy.language import Language
-from spacy.pipeline import Pipe
-
-
-@Language.factory("tree_reader")
-class TreeReader(Pipe):
-    is_trainable = True
-    model = None
-
-    def __init__(self, nlp, name):
-        self.name = name
-
-    def __call__(self, doc):
-        return doc
-
-    def update(self, examples, *, drop=0.0, sgd=None, losses=None):
-        for example in examples:
-            doc = example.predicted
-            if not doc.has_annotation("DEP"):
-                raise ValueError("no trees to read")
-            roots = sum(token.head.i == token.i for token in doc)
-            if roots != len(list(doc.sents)):
-                raise ValueError(f"{roots} roots in {len(list(doc.sents))} sentences")
-        losses[self.name] = losses.get(self.name, 0.0) + len(examples)
-        return losses
-"""
-
-
-@pytest.mark.parametrize("is_frozen", [False, True])
-def test_later_component_reads_trees_of_the_annotating_parser(is_frozen, plain, corpora, tmp_path):
-    (tmp_path / "reader.py").write_text(READER, encoding="utf8")
-    parser = sourced(plain) if is_frozen else root_mst()
-    config = write_config(
-        *(tmp_path / "read.cfg", {"root_mst": parser, "tree_reader": {"factory": "tree_reader"}}),
-        *(corpora,),
-        steps=4,
-        frozen_components=["root_mst"] * is_frozen,
-        annotating_components=["root_mst"],
-    )
-    folder = train(config, tmp_path / "out", "--code", tmp_path / "reader.py")
-    assert log_of(config)[-1]["losses"]["tree_reader"] > 0
-    assert (weights_of(folder) == weights_of(plain)) == is_frozen
-
-
-@pytest.fixture(scope="module")
-def joined_corpora(corpora, tmp_path_factory):
-    """Docs of three sentences each."""
-    folder = tmp_path_factory.mktemp("joined")
-    vocab = spacy.blank("en").vocab
-    for name in ("train", "dev"):
-        docs = read_docs(corpora / f"{name}.spacy", vocab)
-        joined = [Doc.from_docs(docs[i : i + 3]) for i in range(0, len(docs) - 2, 3)]
-        write_docs(folder / f"{name}.spacy", joined)
-    return folder
-
-
-def test_senter_trained_with_the_parser_annotates_for_it(joined_corpora, tmp_path):
-    components = {
-        "tok2vec": TOK2VEC,
-        "senter": tagger(LISTENER, factory="senter"),
-        "root_mst": root_mst(LISTENER),
-    }
-    config = write_config(
-        *(tmp_path / "senter.cfg", components, joined_corpora),
-        steps=60,
-        annotating_components=["tok2vec", "senter"],
-    )
-    nlp = spacy.load(train(config, tmp_path / "out"))
-    assert nlp.meta["performance"]["sents_f"] > 0.8
-    assert nlp.meta["performance"]["dep_uas"] > 0.4
-    [doc] = nlp.pipe([" ".join(TEXTS)])
-    assert_one_root_each(doc)

@@ -6,7 +6,7 @@ import pytest
 import spacy
 
 from spacy_rootmind.formats import records
-from spacy_rootmind.formats.records import PIECE, InputRecord, cut, find_long_runs
+from spacy_rootmind.formats.records import PIECE, InputRecord
 
 
 @pytest.fixture(scope="module")
@@ -64,14 +64,3 @@ def test_given_words_and_other_tokenizers_are_left_alone(nlp):
     record, doc = tokenized(spacy.blank("zh"), "語" * 300)
     assert given.long_runs == record.long_runs == []
     assert len(doc) == 300
-
-
-def test_tokenizer_never_gets_a_longer_run_than_allowed(nlp):
-    rng = random.Random(0)
-    words = ["".join(rng.choices("()[]{}$#*!?", k=rng.choice([3, 900, 5000]))) for _ in range(12)]
-    text = " ".join(words)
-    given = cut(text, find_long_runs(nlp, text), PIECE)
-    # One piece has the end of a run, a run that is short enough, and the start of the next.
-    runs = [len(run) for text in given for run in text.split()]
-    assert sum(runs) == sum(map(len, words))
-    assert max(runs) == PIECE

@@ -7,7 +7,6 @@ import spacy
 import udtools
 from commandline import parse_options
 from conftest import QUICKSTART
-from spacy.tokens import Doc
 
 from spacy_rootmind.cli.parse import parse as run_parse
 from spacy_rootmind.formats.conllu import write_conllu
@@ -77,15 +76,6 @@ def test_text_of_files_becomes_valid_conllu(form, web_pipeline, tmp_path):
     assert not incidents(text)
 
 
-def test_features_are_in_the_order_of_ud(nlp):
-    """As spaCy writes them, "NumForm" comes before "Number"."""
-    doc = nlp("Half of them left.")
-    doc[0].set_morph("NumForm=Word|NumType=Frac|Number=Sing|PronType=Int,Dem")
-    text = write_conllu(doc, InputRecord("in", 1, text=doc.text), 0).decode()
-    assert "Number=Sing|NumForm=Word|NumType=Frac|PronType=Dem,Int" in text
-    assert not incidents(text)
-
-
 @pytest.mark.one_each("replace_tags")
 @pytest.mark.parametrize("replace_tags", [False, True])
 @pytest.mark.parametrize("name", ["English-EWT", "English-GUM"])
@@ -109,17 +99,6 @@ def test_the_validator_finds_errors():
     text = (QUICKSTART / "assets" / "en_quick-ud-dev.conllu").read_text(encoding="utf8")
     assert not incidents(text)
     assert "unsorted-features" in incidents(text.replace("Number=Sing", "NumForm=Word|Number=Sing"))
-
-
-def test_given_words_become_valid_conllu(nlp):
-    """Words and tags have letters of two characters and whitespace inside."""
-    words = ["The", "re\u0301e  x", "A\u030a\tb", "slept", "."]
-    doc = nlp(Doc(nlp.vocab, words))
-    doc[1].tag_ = "N\u0303 x"
-    text = write_conllu(doc, InputRecord("in", 1, words=words), 0).decode()
-    assert "SpacesInToken=r\u00e9e\\s\\sx" in text
-    assert "\t\u00d1_x\t" in text
-    assert not incidents(text)
 
 
 def test_text_of_a_treebank_becomes_valid_conllu(nlp, ud_folder):

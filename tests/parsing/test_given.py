@@ -262,34 +262,6 @@ def test_multiword_tokens_and_empty_nodes(nlp):
     assert column(data, UPOS) == ["PRON", "AUX", "PART"]
 
 
-# --- sentences -----------------------------------------------------------------------------------
-
-
-def test_each_line_is_a_sentence(nlp):
-    text = "  It rained. She slept.\n\n \nHe\r\nHi! \n"
-    records = [InputRecord("in", 1, text=text)]
-    [(record, doc)] = parse_records(
-        nlp, as_set(iter(records), ParserSettings("", sentences="lines"))
-    )
-    assert doc.text == text
-    assert [sentence.text.strip() for sentence in doc.sents] == [
-        "It rained. She slept.",
-        "He",
-        "Hi!",
-    ]
-    assert write_conllu(doc, record, 0).count(b"# sent_id") == 3
-    [(_, doc)] = parse_records(nlp, iter([InputRecord("in", 1, text="It rained. She slept.")]))
-    assert len(list(doc.sents)) == 2
-
-
-@pytest.mark.parametrize("text", ["", " ", "\n\n", " \n"])
-def test_lines_without_words(text, nlp):
-    records = as_set(iter([InputRecord("in", 1, text=text)]), ParserSettings("", sentences="lines"))
-    [(_, doc)] = parse_records(nlp, records)
-    assert isinstance(doc, Doc)
-    assert doc.text == text
-
-
 # --- words of multiword tokens -------------------------------------------------------------------
 
 # The pipeline has a script for "du", and none for "au".

@@ -4,7 +4,6 @@ import re
 import sys
 import types
 from functools import cache
-from html.parser import HTMLParser
 from itertools import combinations, permutations
 from pathlib import Path
 from typing import NamedTuple
@@ -89,28 +88,6 @@ def read_tree(group):
         arc = Drawn(words[head], words[dep], "".join(label.itertext()))
         styles[arc] = parents[arrow].get("style") or ""
     return Tree(words, styles)
-
-
-class Page(HTMLParser):
-    """Checks that a page's tags match, and collects the attributes of all elements."""
-
-    def __init__(self, markup):
-        super().__init__()
-        self.open, self.attributes = [], {}
-        self.feed(markup)
-        self.close()
-        assert not self.open
-
-    def handle_starttag(self, name, attrs):
-        self.attributes.setdefault(name, []).append(dict(attrs))
-        if name != "meta":
-            self.open.append(name)
-
-    def handle_startendtag(self, name, attrs):
-        pass
-
-    def handle_endtag(self, name):
-        assert self.open.pop() == name
 
 
 # --- Docs to draw ------------------------------------------------------------------------------
@@ -395,7 +372,7 @@ def test_markup_in_texts_is_escaped(page):
     options = {"fine_grained": True, "add_lemma": True, "font": '"Open Sans", serif'}
     markup = render(doc, options=options, page=page)
     if page:
-        assert "script" not in Page(markup).attributes
+        assert "<script" not in markup
         markup = re.search(r"<svg.*</svg>", markup, re.DOTALL)[0]
     svg = ElementTree.fromstring(markup)
     names = {e.tag.rpartition("}")[2] for e in svg.iter()}
@@ -410,19 +387,6 @@ def test_markup_in_texts_is_escaped(page):
 
 
 # --- room --------------------------------------------------------------------------------------
-
-
-def test_texts_fit_between_words():
-    long = "x" * 30
-    doc = make_doc([long, long, "y" * 80, "z"], [1, 1, 1, 2], [*"abc", "a:very:long:label:" * 2])
-    svg = ElementTree.fromstring(render(doc))
-    places = places_of(svg)
-    assert re.fullmatch("y{28,36}…", find(svg, "displacy-word")[2].text)
-    # An x is half as wide as the font size.
-    assert places[0] >= 30 * 15 / 4
-    assert places[1] - places[0] >= 30 * 7.5
-    assert places[3] - places[2] >= 36 * 12 * 0.4
-    assert places[-1] + 4 < float(svg.get("width")) <= places[-1] + 120
 
 
 def test_25_words_with_probabilities_are_legible_without_scrolling():
@@ -482,26 +446,25 @@ def test_page_has_a_figure_for_each_sentence(docs):
     assert markup.startswith("<!DOCTYPE html>")
     # Nothing that could occur twice in a page.
     assert not re.search(r"\b(id|href)=", markup)
-    page = Page(markup)
-    assert page.attributes["meta"] == [{"charset": "utf-8"}]
-    assert len(page.attributes["figure"]) == 2
-    assert page.attributes["html"] == [{"lang": "xx"}]
-    svgs = "".join(re.findall(r"<figure.*?>(.*?)</figure>", markup, re.DOTALL))
-    assert read(svgs) == read(render(docs.kbest))
-    page = Page(render(hebrew(), page=True))
-    [body], [svg] = page.attributes["body"], page.attributes["svg"]
-    assert page.attributes["html"] == [{"lang": "he"}]
-    assert "direction: rtl" in body["style"]
-    assert "padding: 2rem 1rem" in body["style"]
+    assert re.search(r'<head>\s*<meta charset="utf-8">', markup)
+    assert '<html lang="xx">' in markup
+    figures = re.findall(r"<figure.*?>(.*?)</figure>", markup, re.DOTALL)
+    assert len(figures) == 2
+    assert read("".join(figures)) == read(render(docs.kbest))
+    markup = render(hebrew(), page=True)
+    assert '<html lang="he">' in markup
+    [body] = re.findall("<body.*?>", markup)
+    assert "direction: rtl" in body
+    assert "padding: 2rem 1rem" in body
     # The page's direction reverses neither captions nor labels.
-    assert svg["style"].endswith("direction: ltr")
+    assert 'direction: ltr">' in re.findall("<svg.*?>", markup, re.DOTALL)[0]
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n \n"])
 def test_nothing_to_draw(docs, unsure, text):
     doc = unsure(text)
     assert render(doc) == render([]) == render(doc[:0]) == render(docs.kbest[2:2]) == ""
-    assert "svg" not in Page(render(doc, page=True)).attributes
+    assert "<svg" not in render(doc, page=True)
 
 
 def test_notebooks_get_pictures(docs, monkeypatch):

@@ -2,13 +2,10 @@
 
 Token vectors and the parser are stored in half precision, as word vectors are, and words of the
 training corpora are left out of the vocabulary. The scores are measured with the pipeline as it is
-stored. A page that shows trees by the pipeline, the README of
-the repository, gets them again.
+stored.
 """
 
 import argparse
-import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -61,14 +58,6 @@ ENCODERS = [
     }
     for name in ("all-MiniLM-L6-v2", "all-mpnet-base-v2")
 ]
-# The command under the page's first heading with "Quickstart", after "&&", and what it prints.
-SHOWN = re.compile(
-    r"^#+ [^\n]*Quickstart.*?^```bash\n[^\n]*?&& (?P<command>[^\n]*)\n```$.*?"
-    r"^```\n(?P<output>.*?)^```$",
-    flags=re.DOTALL | re.MULTILINE,
-)
-
-
 # --- the pipeline ------------------------------------------------------------------------------
 
 
@@ -230,8 +219,8 @@ def write_package(folder: Path, tables: dict[str, str], release: str, target: Pa
     """Make the package of a stored pipeline as `spacy package` does, in place of the old one."""
     shutil.copyfile(PROJECT / "package" / "LICENSE", folder / "LICENSE")
     with TemporaryDirectory() as output:
-        command = ["package", folder, output, "--build", "none"]
-        run("spacy", *command)
+        command = [sys.executable, "-m", "spacy", "package", folder, output, "--build", "none"]
+        subprocess.run(command, check=True)
         [made] = Path(output).iterdir()
         meta = srsly.read_json(made / "meta.json")
         data = made / NAME / f"{NAME}-{meta['version']}"
@@ -253,32 +242,6 @@ def data_of(package: Path) -> Path:
     return folder
 
 
-# --- the page that shows trees -----------------------------------------------------------------
-
-
-def with_output(page: str, package: Path) -> str:
-    """Return a page with what its first command prints, run with the pipeline in a package."""
-    found = SHOWN.search(page)
-    if found is None:
-        raise PackageError(
-            'expected a page with a heading that contains "Quickstart", below it a block '
-            '"```bash" with one line "pip install ... && python -m ...", and a block "```" for '
-            "what that prints"
-        )
-    python, module_option, module, *arguments = shlex.split(found["command"])
-    if (python, module_option) != ("python", "-m"):
-        raise PackageError(f'expected "python -m" after "&&", found {found["command"]!r}')
-    pipeline = str(data_of(package))
-    printed = run(module, *(pipeline if name == NAME else name for name in arguments))
-    return page[: found.start("output")] + printed.strip("\n") + "\n" + page[found.end("output") :]
-
-
-def run(module: str, *arguments: Any) -> str:
-    """Run `python -m`; returns what it printed to the standard output."""
-    command = [sys.executable, "-m", module, *map(str, arguments)]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, encoding="utf8").stdout
-
-
 def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -287,7 +250,6 @@ def main() -> None:
     parser.add_argument("package", type=Path, help="folder of the package, which is replaced")
     parser.add_argument("--version", required=True)
     parser.add_argument("--release", required=True, help="release of the treebank")
-    parser.add_argument("--page", type=Path, required=True, help="page to show trees on")
     args = parser.parse_args()
     try:
         with TemporaryDirectory() as temporary:
@@ -299,8 +261,6 @@ def main() -> None:
             srsly.write_json(folder / "meta.json", meta)
             tables = {"official": official_figures(official), "figures": figures(on)}
             write_package(folder, tables, args.release, args.package)
-        page = args.page.read_text(encoding="utf8")
-        args.page.write_text(with_output(page, args.package), encoding="utf8")
     except PackageError as error:
         sys.exit(str(error))
     print(*tables.values(), sep="\n\n")

@@ -8,7 +8,6 @@ with vectors of normalized words (NORM), for `[initialize] vectors`.
 """
 
 import argparse
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -35,10 +34,6 @@ BATCH = 64
 SORTED = 50 * BATCH
 
 
-class VectorsError(ValueError):
-    """Vectors cannot be made; the message says why and what to do."""
-
-
 # --- text --------------------------------------------------------------------------------------
 
 
@@ -58,13 +53,7 @@ def read_windows(paths: Iterable[Path], nlp: Language) -> Iterator[list[Token]]:
 def choose_words(windows: Iterable[list[Token]], most: int, least: int) -> Counter[str]:
     """Count normalized words, and keep the most frequent that occur often enough."""
     counts = Counter(token.norm_ for window in windows for token in window)
-    chosen = Counter({word: n for word, n in counts.most_common(most) if n >= least})
-    if not chosen:
-        raise VectorsError(
-            f"expected words that occur at least {least} times, found none among {len(counts)}: "
-            f"give more text"
-        )
-    return chosen
+    return Counter({word: n for word, n in counts.most_common(most) if n >= least})
 
 
 # --- vectors -----------------------------------------------------------------------------------
@@ -144,11 +133,6 @@ def make_vectors(
     # As within a sentence: byte-level tokenizers tell words after a space from others.
     tokenizer = AutoTokenizer.from_pretrained(encoder, add_prefix_space=True)
     model = AutoModel.from_pretrained(encoder)
-    if model.config.hidden_size < width:
-        raise VectorsError(
-            f"expected a width of at most {model.config.hidden_size}, that of {encoder}, received "
-            f"{width}"
-        )
     counts = choose_words(read_windows(paths, nlp), most, least)
     vectors = average_vectors(read_windows(paths, nlp), counts, tokenizer, model.eval())
     reduced = reduce_width(vectors, np.array([*counts.values()], dtype=float), width)
@@ -170,12 +154,9 @@ def main() -> None:
     parser.add_argument("--lang", default="en")
     options = parser.parse_args()
     nlp = spacy.blank(options.lang, config=CONFIG)
-    try:
-        n_words = make_vectors(
-            nlp, options.encoder, options.texts, options.width, options.words, options.least
-        )
-    except VectorsError as error:
-        sys.exit(str(error))
+    n_words = make_vectors(
+        nlp, options.encoder, options.texts, options.width, options.words, options.least
+    )
     nlp.to_disk(options.output)
     msg.good(f"{options.output}: vectors of {n_words} words")
 
