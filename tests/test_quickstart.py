@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import spacy
-from conftest import QUICKSTART
+from conftest import QUICKSTART, ROOT
 from environments import make_installed
 from parsers import read_conllu
 from spacy.parts_of_speech import IDS as PARTS_OF_SPEECH
