@@ -5,7 +5,6 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -86,12 +85,6 @@ class ParseOptions:
     def is_stdout(self) -> bool:
         """Whether the output is printed."""
         return self.output == STDOUT
-
-    @property
-    def is_stream(self) -> bool:
-        """Whether the output is a stream, which has no name: stdout, a pipe, a device."""
-        path = Path(self.output)
-        return self.is_stdout or (path.exists() and not (path.is_file() or path.is_dir()))
 
     @property
     def output_name(self) -> str:

@@ -128,10 +128,10 @@ def partial_path(path: Path) -> Path:
 
 
 def check_free(path: Path, *, force: bool) -> None:
-    """Check that nothing is overwritten without --force, and no folder with it."""
+    """Check that nothing is overwritten without --force, and no folder or device with it."""
     partial = partial_path(path)
-    if path.is_dir():
-        raise CommandError(f"{path} is a folder", "Give the name of a file as --output.")
+    if path.exists() and not path.is_file():
+        raise CommandError(f"{path} is a folder or a device", "Give a file as --output.")
     if path.exists() and not force:
         raise CommandError(f"{path} already exists", "It is complete; overwrite it with --force.")
     if partial.exists() and not force:

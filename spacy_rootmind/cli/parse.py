@@ -20,7 +20,7 @@ from spacy_rootmind.cli.options import ParseOptions, ReviewOptions
 from spacy_rootmind.cli.outputs import DocsOutput, FileOutput, Output, check_free
 from spacy_rootmind.cli.review import ReviewOutput
 from spacy_rootmind.cli.signals import Interrupted, interruption, stop_signals
-from spacy_rootmind.formats.lines import STDIN, Inputs
+from spacy_rootmind.formats.lines import Inputs
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
 from spacy_rootmind.formats.registry import (
     DOCS,
@@ -99,7 +99,7 @@ def output_format(options: ParseOptions) -> str:
     """
     if options.to_format is not None:
         return options.to_format
-    if options.is_stream:
+    if options.is_stdout:
         return "table" if options.command == REVIEW else "tree" if options.texts else "conllu"
     forms = output_formats(options.command)
     known = suffixes_of(forms)
@@ -114,15 +114,10 @@ def output_format(options: ParseOptions) -> str:
 
 def check_output(options: ParseOptions, to_format: str) -> None:
     """Check the output before the pipeline is loaded."""
-    if options.is_stream:
-        if to_format == DOCS:
-            raise CommandError("Cannot write Docs to a stream", "Give --output FILE.")
-        return
-    path = Path(options.output)
-    for name in options.inputs:
-        if name != STDIN and path.exists() and Path(name).exists() and path.samefile(name):
-            raise CommandError(f"{path} is both input and output")
-    check_free(path, force=options.force)
+    if not options.is_stdout:
+        check_free(Path(options.output), force=options.force)
+    elif to_format == DOCS:
+        raise CommandError("Cannot write Docs to stdout", "Give --output FILE.")
 
 
 def open_output(options: ParseOptions, to_format: str) -> Output:
@@ -131,12 +126,8 @@ def open_output(options: ParseOptions, to_format: str) -> Output:
     if to_format == DOCS:
         return DocsOutput(path, force=options.force)
     write = writer("conllu" if isinstance(options, ReviewOptions) else to_format)
-    output: Output
-    if options.is_stdout:
-        output = Output(write, sys.stdout.buffer)
-    elif options.is_stream:
-        output = Output(write, open(path, "wb"))  # noqa: SIM115
-    else:
+    output = Output(write, sys.stdout.buffer)
+    if not options.is_stdout:
         output = FileOutput(write, path, force=options.force)
     if isinstance(options, ReviewOptions):
         return ReviewOutput(output, to_format, options)

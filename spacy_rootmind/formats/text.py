@@ -9,7 +9,7 @@ A record is yielded after the next text was read, with all empty lines between t
 from collections.abc import Iterable, Iterator
 from itertools import chain, groupby
 
-from spacy_rootmind.formats.lines import MAX_LINE, Line
+from spacy_rootmind.formats.lines import Line
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
 
 
@@ -50,7 +50,6 @@ def _read_text(file: str, lines: Iterable[Line]) -> InputRecord | Failure | None
     ends: list[str] = []
     first: int | None = None
     failure = None
-    size = 0
     for line in lines:
         first = line.number if first is None else first
         if failure is not None:
@@ -58,12 +57,6 @@ def _read_text(file: str, lines: Iterable[Line]) -> InputRecord | Failure | None
         try:
             parts.append(line.decode())
             ends.append(line.end.decode())
-            size += len(parts[-1]) + len(ends[-1])
-            if size > MAX_LINE:
-                raise ValueError(
-                    f"expected a paragraph or empty lines of at most {MAX_LINE} characters, found "
-                    f"more"
-                )
         except ValueError as error:
             parts.clear()
             failure = Failure(file, line.number, str(error))

@@ -282,20 +282,6 @@ def test_a_run_that_was_killed_while_it_started_is_started_again(
     assert sorted(os.listdir(tmp_path / "out")) == [MANIFEST, "parts"]
 
 
-def test_names_of_sentences_do_not_depend_on_parts(pipeline, address, corpus, tmp_path):
-    corpora = [corpus, tmp_path / "other.txt"]
-    corpora[1].write_text(corpus.read_text())
-    found = []
-    for number, part_size in enumerate((150, 1 << 20)):
-        output = tmp_path / f"out-{number}"
-        run = options(pipeline, address, corpora, output, to_format="conllu", part_size=part_size)
-        assert bulk(run) == 0
-        lines = "".join(path.read_text() for path in sorted(output.glob("parts/part-*.conllu")))
-        found.append([line for line in lines.splitlines() if line.startswith("# sent_id")])
-    assert found[0] == found[1]
-    assert len(set(found[0])) == len(found[0]) == 2 * N_TEXTS
-
-
 def test_an_empty_input_makes_an_empty_output(pipeline, address, tmp_path):
     (tmp_path / "a.txt").write_text("\n \n")
     assert bulk(options(pipeline, address, [tmp_path / "a.txt"], tmp_path / "output")) == 0

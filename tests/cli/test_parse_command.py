@@ -242,8 +242,7 @@ LONG = "x" * 300
         (PARSE + "no_such_file.txt", 1, "not found: no_such_file.txt"),
         (PARSE + "- -", 1, "at most once"),
         (PARSE + "a.txt -o out.xyz", 1, "Cannot tell the format of out.xyz"),
-        (PARSE + "a.txt --to spacy", 1, "Cannot write Docs to a stream"),
-        (PARSE + "a.conllu -F -o a.conllu", 1, "a.conllu is both input and output"),
+        (PARSE + "a.txt --to spacy", 1, "Cannot write Docs to stdout"),
         (PARSE + f"a.txt -o {LONG}.conllu", 1, "x.conllu: File name too long"),
         (PARSE + f"a.txt --to spacy -o {LONG}", 1, "Cannot write x"),
         # The name itself is allowed, but not that of the unfinished output.

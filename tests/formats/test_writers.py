@@ -19,11 +19,9 @@ from spacy_rootmind.formats.conllu_sentence import (
     DEPREL,
     DEPS,
     EMPTY_NODE_ID,
-    FEATS,
     FORM,
     HEAD,
     ID,
-    LEMMA,
     MISC,
     RANGE_ID,
     WORD_ID,
@@ -31,7 +29,7 @@ from spacy_rootmind.formats.conllu_sentence import (
 from spacy_rootmind.formats.drawn_tree import draw_tree, percent, write_tree
 from spacy_rootmind.formats.jsonl import write_jsonl
 from spacy_rootmind.formats.lines import Inputs, Line
-from spacy_rootmind.formats.records import InputRecord, restore_given_columns
+from spacy_rootmind.formats.records import InputRecord
 from spacy_rootmind.formats.registry import read_records
 from spacy_rootmind.parsing.stream import parse_records
 from spacy_rootmind.pipeline import alternatives
@@ -283,45 +281,6 @@ def test_conllu_in_and_out_replaces_earlier_probabilities(nlp, plain, dev_conllu
     assert write_conllu(plain(again.make_doc(plain)), again, 0) == without
 
 
-def test_conllu_fills_what_is_missing(plain):
-    data = b"\n".join(b"\t".join([b"%d" % i, b"cat", *[b"_"] * 8]) for i in (1, 2))
-    lines = (Line(i, line) for i, line in enumerate(data.split(b"\n"), start=1))
-    [record] = read_conllu("in", lines)
-    record.sentence.rows[1][LEMMA] = "given"
-    doc = plain(record.make_doc(plain))
-    for token in doc:
-        token.lemma_, token.pos_ = "found", "NOUN"
-    [sentence] = sentences_in(write_conllu(doc, record, n_before=4))
-    assert sentence.comments == ["# sent_id = in:1-5", "# text = cat cat"]
-    # A column with some value is left as it is.
-    assert [row[LEMMA] for row in sentence.words] == ["_", "given"]
-    assert [row[3] for row in sentence.words] == ["NOUN", "NOUN"]
-
-
-@pytest.mark.parametrize("replace_tags", [False, True])
-def test_given_tags_are_kept_or_replaced(replace_tags, plain):
-    """Replaced by what the pipeline has predicted, which may be that there are no features."""
-    rows = [
-        "1\tcats\tkat\tX\tgiven\tNumber=Plur\t_\t_\t_\t_",
-        "2\tslept\tslip\tX\tgiven\tTense=Past\t_\t_\t_\t_",
-    ]
-    lines = (Line(i, row.encode()) for i, row in enumerate(rows, start=1))
-    [record] = read_conllu("in", lines)
-    record.replace_tags = replace_tags
-    doc = plain(record.make_doc(plain))
-    doc[0].lemma_, doc[0].pos_ = "cat", "NOUN"
-    doc[0].set_morph({})
-    [sentence] = sentences_in(write_conllu(doc, record, 0))
-    kept = ["kat", "X", "given", "Number=Plur"]
-    expected = ["cat", "NOUN", "given", "_"] if replace_tags else kept
-    assert sentence.words[0][LEMMA : FEATS + 1] == expected
-    assert sentence.words[1][LEMMA : FEATS + 1] == ["slip", "X", "given", "Tense=Past"]
-    restore_given_columns(doc, record)
-    first = doc[0]
-    assert [first.lemma_, first.pos_, first.tag_, str(first.morph) or "_"] == expected
-    assert str(doc[1].morph) == "Tense=Past"
-
-
 # --- JSONL -------------------------------------------------------------------------------------
 
 
@@ -385,26 +344,6 @@ def test_trees_that_conllu_cannot_have_raise(plain):
     doc[1].head = doc[1]
     with pytest.raises(ValueError, match="expected a word of the same sentence"):
         write_conllu(doc, record, 0)
-
-
-def test_merged_tokens_have_what_still_holds(nlp):
-    """Merged by a component after the parser, say."""
-    doc, record = parse_text(nlp, "The cat saw a dog. She said that it rained.")
-    with doc.retokenize() as retokenizer:
-        retokenizer.merge(doc[:2])
-    first, second = sentences_in(write_conllu(doc, record, 0))
-    assert first.words[0][FORM] == "The cat"
-    expected = [None, *(pytest.approx(token._.head_prob, abs=1e-6) for token in doc[1:])]
-    rows = [*first.words, *second.words]
-    assert [float(p) if (p := misc(row).get("HeadProb")) else None for row in rows] == expected
-    assert first.comment("parse_log_prob") is first.comment("parse_1") is None
-    assert all("Arcs" in misc(row) for row in second.words)
-    assert second.comment("parse_3")
-    data = json.loads(write_jsonl(doc, record, 0))
-    assert data["text"] == doc.text
-    assert [token.get("head_prob") for token in data["tokens"]] == expected
-    assert not {"log_prob", "entropy", "parses"} & set(data["sents"][0])
-    assert {"log_prob", "entropy", "parses"} <= set(data["sents"][1])
 
 
 # --- drawn trees -------------------------------------------------------------------------------

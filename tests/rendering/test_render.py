@@ -315,19 +315,6 @@ def test_alternatives_of_long_sentences_have_the_columns_that_differ(n, lang, ar
 # --- Docs that were changed --------------------------------------------------------------------
 
 
-def test_sentences_with_merged_tokens_are_drawn_without_probabilities(docs):
-    doc = docs.kbest.copy()
-    with doc.retokenize() as retokenizer:
-        retokenizer.merge(doc[:2])
-    (texts, [tree]), second = read(render(doc))
-    assert texts == []
-    assert tree.words[0] == "The cat"
-    assert tree.arcs() == arcs_of_doc(next(doc.sents))
-    assert not any(re.search(r" [\d.]+$", arc.label) for arc in tree.arcs())
-    # The sentence that was not changed.
-    assert second == read(render(docs.kbest))[1]
-
-
 def test_heads_and_labels_set_by_hand_lose_their_probabilities():
     heads = [1, 1, 4, 4, 1]
     doc = make_doc([*"abcde"], heads, parses=[(heads, -1.0), ([1] * 5, -2.0)], probs=[0.8] * 5)
