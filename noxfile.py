@@ -370,7 +370,7 @@ def types(session):
 
 @nox.session(requires=["build"])
 def site(session):
-    """Build the site: warnings are errors, internal links are checked."""
+    """Build the site: warnings are errors."""
     if sys.version_info < (3, 11):
         session.skip("Sphinx needs Python 3.11")
     session.install(with_extras("docs"))

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 import spacy
 import srsly
-from commandline import assert_one_root_each, root_mst, run_spacy, tagger, write_config, write_docs
+from commandline import (
+    assert_one_root_each,
+    read_docs,
+    root_mst,
+    run_spacy,
+    tagger,
+    write_config,
+    write_docs,
+)
 from conftest import ROOT
 from parsers import SMALL_MODEL, gold_examples, join, update
 from spacy.tokens import Doc
@@ -78,7 +86,7 @@ def trained(quickstart_docs, tmp_path_factory):
 
 
 def test_stored_pipeline_is_small_and_parses_alike(trained, corpus, tmp_path):
-    stored = make_package.store(trained, tmp_path / "stored", corpus)
+    stored = make_package.store(trained, tmp_path / "stored")
     for name in ("tok2vec", "root_mst"):
         folders = [trained, tmp_path / "stored"]
         single, half = ((folder / name / "model").stat().st_size for folder in folders)
@@ -97,21 +105,25 @@ def test_stored_pipeline_is_small_and_parses_alike(trained, corpus, tmp_path):
     assert config["paths"]["train"] is None
     network = config["components"]["root_mst"]["model"]
     assert network["tok2vec"]["width"] == WIDTH
-    again = make_package.store(tmp_path / "stored", tmp_path / "again", corpus)
+    again = make_package.store(tmp_path / "stored", tmp_path / "again")
     assert again.get_pipe("tok2vec").model.to_bytes() == stored.get_pipe("tok2vec").model.to_bytes()
     doc = stored("The cat slept!!!!!")
     assert [token.text for token in doc] == ["The", "cat", "slept", "!!!!!"]
     assert doc.to_json() == again(doc.text).to_json()
+    # The strings that were left out are not missed.
+    whole = make_package.package.store(spacy.load(trained), tmp_path / "whole")
+    for gold in read_docs(corpus / "test.spacy", spacy.blank("en").vocab):
+        assert stored(gold.text).to_json() == whole(gold.text).to_json()
 
 
-def test_paths_of_the_machine_are_refused(trained, corpus, tmp_path):
+def test_paths_of_the_machine_are_refused(trained, tmp_path):
     shutil.copytree(trained, tmp_path / "trained")
     path = tmp_path / "trained" / "config.cfg"
     config = load_config(path, interpolate=False)
     config["corpora"] = {"train": {"@readers": "spacy.Corpus.v1", "path": "/data/train.spacy"}}
     config.to_disk(path, interpolate=False)
     with pytest.raises(make_package.PackageError, match=r"found corpora.train.path = '/data/train"):
-        make_package.store(tmp_path / "trained", tmp_path / "stored", corpus)
+        make_package.store(tmp_path / "trained", tmp_path / "stored")
 
 
 def test_training_starts_from_another_pipeline(trained, quickstart_docs):
@@ -275,10 +287,10 @@ def test_average_of_weights(trained, corpus, quickstart_docs, tmp_path, monkeypa
     assert temperature != first.get_pipe("root_mst").temperature
 
 
-def test_word_vectors_are_stored_without_their_words(trained, corpus, tmp_path):
+def test_word_vectors_are_stored_without_their_words(trained, tmp_path):
     settings = {"@vectors": "spacy_rootmind.HalfPrecisionVectors.v1"}
     path = with_vectors(trained, tmp_path / "trained", HalfPrecisionVectors, **settings)
-    stored = make_package.store(path, tmp_path / "stored", corpus)
+    stored = make_package.store(path, tmp_path / "stored")
     assert np.load(tmp_path / "stored" / "vocab" / "vectors").dtype == "float16"
     assert "turtle" not in srsly.read_json(tmp_path / "stored" / "vocab" / "strings.json")
     doc = stored("The TURTLE swam.")
