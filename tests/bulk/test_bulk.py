@@ -24,7 +24,6 @@ import pyarrow.parquet as pq
 from parsed_rows import docs_of
 
 from spacy_rootmind import TreeMatcher, configure
-from spacy_rootmind.annotation.records import read_record
 from spacy_rootmind.bulk import ArrowParser, ParserSettings, engine
 from spacy_rootmind.bulk import part as part_module
 from spacy_rootmind.bulk.engine import find_killers
@@ -421,35 +420,6 @@ def test_documents_that_kill_are_found_with_few_deaths(deadly, monkeypatch):
 
 
 # --- other formats -----------------------------------------------------------------------------
-
-
-def test_teachers_parse_one_after_another(pipeline, address, texts, corpus, tmp_path):
-    """Docs are read and written, with the distributions of both."""
-    teachers = [
-        ParserSettings(str(pipeline), distributions=0.01, overrides=overrides)
-        for overrides in ({}, {"components.root_mst.temperature": 3.0})
-    ]
-    folders = [tmp_path / "once", tmp_path / "twice"]
-    for settings, source, folder in zip(teachers, [corpus, folders[0]], folders, strict=True):
-        run = options(pipeline, address, [source], folder, to_format="spacy", settings=settings)
-        assert bulk(run) == 0
-    vocab = spacy.blank("xx").vocab
-    once, twice = (
-        [
-            doc
-            for file in sorted(folder.glob("parts/part-*.spacy"))
-            for doc in DocBin().from_disk(file).get_docs(vocab)
-        ]
-        for folder in folders
-    )
-    assert [doc.text for doc in once] == [doc.text for doc in twice] == texts
-    assert [doc.user_data["id"] for doc in once] == [doc.user_data["id"] for doc in twice]
-    for doc in twice:
-        assert all(read_record(sent).distributions for sent in doc.sents)
-    for form in ("parquet", "conllu"):
-        run = options(pipeline, address, [corpus], "x", to_format=form, settings=teachers[0])
-        with pytest.raises(SettingsError, match=f"Cannot write tree distributions as {form}"):
-            bulk(run)
 
 
 def test_a_part_without_its_marker_is_parsed_again(pipeline, address, corpus, tmp_path):

@@ -1,17 +1,21 @@
-"""`spacy train`, in the ways that spaCy knows to put a pipeline together."""
+"""`spacy train`, in the ways that spaCy knows to put a pipeline together, and `evaluate`."""
 
 import pytest
 import spacy
+import srsly
 from commandline import (
     TOK2VEC,
     log_of,
     read_docs,
+    root_mst,
+    spacy_command,
     tagger,
     train,
     weights_of,
     write_config,
+    write_docs,
 )
-from parsers import LISTENER, arcs_of
+from parsers import LISTENER, SMALL_MODEL, arcs_of, gold_examples
 from spacy.training import Example
 
 pytestmark = pytest.mark.workflow
@@ -86,3 +90,90 @@ def test_sourced_listener_with_vectors_of_its_own_is_not_disturbed(shared, corpo
 
 
 # --- annotating components ---------------------------------------------------------------------
+
+
+# --- scores and labels -------------------------------------------------------------------------
+
+# The scores of spaCy's parser, which `spacy evaluate` therefore writes.
+PARSER_SCORES = {"dep_uas", "dep_las", "dep_las_per_type", "sents_p", "sents_r", "sents_f"}
+OWN_SCORES = {
+    *("dep_ls", "dep_uem", "dep_lem", "dep_uas_all", "dep_las_all", "dep_las_conll18"),
+    *("root_acc", "root_violations"),
+}
+
+
+@pytest.fixture(scope="module")
+def expected(shared, corpora):
+    """The scores of the pipeline on the development corpus, from within Python."""
+    nlp = spacy.load(shared)
+    docs = read_docs(corpora / "dev.spacy", nlp.vocab)
+    return nlp.evaluate([Example(nlp.make_doc(doc.text), doc) for doc in docs])
+
+
+def test_evaluate_writes_the_scores(shared, corpora, expected, tmp_path):
+    arguments = (shared, corpora / "dev.spacy", "--output", "scores.json", "--gpu-id", "-1")
+    printed = spacy_command("evaluate", *arguments, "--displacy-path", tmp_path, cwd=tmp_path)
+    # Trees are drawn for a component of the factory "parser" alone, as `docs/migrating.md` says.
+    assert not list(tmp_path.glob("*.html"))
+    for line in ("UAS", "LAS", "SENT F", "LAS (per type)"):
+        assert line in printed
+    scores = srsly.read_json(tmp_path / "scores.json")
+    assert set(scores) >= {*PARSER_SCORES, "tag_acc", "speed"}
+    for name in PARSER_SCORES - {"dep_las_per_type"}:
+        assert scores[name] == pytest.approx(expected[name], abs=1e-6)
+    assert set(scores["dep_las_per_type"]) == set(expected["dep_las_per_type"])
+    assert scores["dep_las_per_type"]["det"]["f"] > 0.5
+    spacy_command("evaluate", *arguments, "--per-component", cwd=tmp_path)
+    scores = srsly.read_json(tmp_path / "scores.json")["root_mst"]
+    assert set(scores) == PARSER_SCORES | OWN_SCORES
+    for name in OWN_SCORES:
+        assert scores[name] == pytest.approx(expected[name], abs=1e-6)
+
+
+def test_corpus_without_trees_is_refused_before_training(corpora, tmp_path):
+    nlp = spacy.blank("en")
+    for name in ("train", "dev"):
+        write_docs(tmp_path / f"{name}.spacy", [nlp.make_doc("No tree here.")] * 3)
+    config = write_config(tmp_path / "bare.cfg", {"root_mst": root_mst()}, tmp_path)
+    printed = train(config, tmp_path / "out", succeeds=False)
+    assert "none of the 3 training examples has heads and labels" in printed
+    assert not (tmp_path / "out" / "model-last").exists()
+
+
+def parse_texts(nlp):
+    return [arcs_of(doc) for doc in nlp.pipe(TEXTS)]
+
+
+def test_labels_outlive_memory_zones(plain):
+    """Also where the Vocab knows nothing, and the first Doc ever is parsed in a zone."""
+    source = spacy.load(plain)
+    nlp = spacy.blank("en")
+    pipe = nlp.add_pipe("root_mst", config={"model": SMALL_MODEL})
+    assert "nsubj:pass" not in nlp.vocab.strings
+    pipe.from_disk(plain / "root_mst", exclude=["vocab"])
+    with nlp.memory_zone():
+        assert parse_texts(nlp) == parse_texts(source)
+    assert "nsubj:pass" in pipe.labels
+    assert all(label in nlp.vocab.strings for label in pipe.labels)
+    assert parse_texts(nlp) == parse_texts(source)
+
+
+def test_two_parsers_in_one_pipeline(corpora):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("root_mst", name="first", config={"model": SMALL_MODEL})
+    other = {"model": {**SMALL_MODEL, "arc_width": 24}, "objective": "perceptron"}
+    nlp.add_pipe("root_mst", name="second", config=other)
+    examples = gold_examples(read_docs(corpora / "train.spacy", nlp.vocab)[:20], nlp)
+    optimizer = nlp.initialize(lambda: examples)
+    for _ in range(5):
+        losses = nlp.update(examples, sgd=optimizer)
+    assert set(losses) == {"first", "second"}
+    alone = {}
+    for name in losses:
+        with nlp.select_pipes(enable=name):
+            alone[name] = parse_texts(nlp)
+    assert alone["first"] != alone["second"]
+    # The later one has the last word, on the sentences that the first has set.
+    doc = nlp.get_pipe("first")(nlp.make_doc(TEXTS[0]))
+    assert arcs_of(doc) == alone["first"][0]
+    assert arcs_of(nlp.get_pipe("second")(doc)) == arcs_of(nlp(TEXTS[0]))

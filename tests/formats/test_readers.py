@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import random
 from pathlib import Path
 
 import pytest
@@ -254,55 +253,3 @@ def test_inputs_must_be_files(tmp_path, name):
 
 
 # --- damage ------------------------------------------------------------------------------------
-
-
-def is_in_order(parts, whole):
-    """Tell whether a list is a subsequence of another."""
-    stream = iter(whole)
-    return all(part in stream for part in parts)
-
-
-def as_words(record, nlp):
-    """Tokens of a record, if it can be made into a Doc."""
-    try:
-        return [token.text for token in record.make_doc(nlp)]
-    except (ValueError, UnicodeEncodeError):
-        return None
-
-
-def damaged(rng, blocks, share):
-    """Change, drop or insert bytes in some blocks; returns data and the untouched blocks."""
-    parts, whole = [], []
-    for block in blocks:
-        if rng.random() >= share:
-            parts.append(block)
-            whole.append(block)
-            continue
-        changed = bytearray(block)
-        for _ in range(rng.choice([1, 1, 2, 20])):
-            place = rng.randrange(len(changed))
-            # Line ends would make blocks of one, or one of two.
-            new = rng.choice([b for b in range(256) if b not in b"\n\r"])
-            how = rng.randrange(3)
-            if how == 0 and changed[place] != 10:
-                changed[place] = new
-            elif how == 1 and changed[place] != 10 and len(changed) > 1:
-                del changed[place]
-            else:
-                changed.insert(place, new)
-        parts.append(bytes(changed))
-    return parts, whole
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_damaged_conllu_loses_nothing_but_its_own_sentences(seed, dev_conllu, nlp):
-    rng = random.Random(seed)
-    blocks = dev_conllu.read_bytes().strip(b"\n").split(b"\n\n")[:60]
-    parts, whole = damaged(rng, blocks, share=0.3)
-    found = read(read_conllu, b"\n\n".join(parts))
-    known = [as_words(r, nlp) for b in whole for r in read(read_conllu, b)]
-    assert len(known) == len(whole)
-    records = [record for record in found if isinstance(record, InputRecord)]
-    assert is_in_order(known, [as_words(record, nlp) for record in records])
-    assert len(whole) <= len(records) <= len(found)
-    assert all(str(f).startswith("in:") for f in found if isinstance(f, Failure))
