@@ -143,7 +143,6 @@ class ReviewOutput(Output):
         lines = (Line(i, line) for i, line in enumerate(data.split(b"\n"), start=1))
         spans = [sent for sent in doc.sents if not all(token.is_space for token in sent)]
         if record.sentence is not None:
-            # In parts, if it is too long; then it has no probabilities.
             spans = [doc[:]]
         found: list[UncertainWord] = []
         for span, conllu in zip(spans, read_sentences(record.file, lines), strict=True):
