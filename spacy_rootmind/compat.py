@@ -17,7 +17,6 @@ MODULES = {
     "StaticVectors": "spacy.ml.staticvectors",
     "TPL_PAGE": "spacy.displacy.templates",
     "combine_score_weights": "spacy.util",
-    "dot_to_object": "spacy.util",
     "get_doc_settings": "spacy.displacy",
     "get_words_and_spaces": "spacy.util",
     "import_file": "spacy.util",
@@ -41,10 +40,6 @@ ATTRIBUTE_EXTRACTOR = "extract_features"
 # Attribute of the network of such a component: a function that `nlp.replace_listeners` gives the
 # copy to, and that returns what to put in the listener's place.
 LISTENER_HOOK = "replace_listener"
-
-# As well: a function from the config of the copy, and that of the listener, to that of what to put
-# in the listener's place.
-LISTENER_CONFIG_HOOK = "replace_listener_cfg"
 
 # Name of the layer that reads static vectors from the vocab of a Doc.
 STATIC_VECTORS = "static_vectors"

@@ -88,17 +88,3 @@ def _accepts(function: Callable, arguments: Sequence[str]) -> bool:
         # Some functions of C have no signature.
         return True
     return True
-
-
-def replace_settings(
-    section: Mapping[str, Any], chosen: Callable[[str], bool], make: Callable[[str], Any]
-) -> dict[str, Any]:
-    """Copy a section of a config with other values for some of the strings in it."""
-    return {
-        name: replace_settings(value, chosen, make)
-        if isinstance(value, Mapping)
-        else make(value)
-        if isinstance(value, str) and chosen(value)
-        else value
-        for name, value in section.items()
-    }

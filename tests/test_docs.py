@@ -28,7 +28,7 @@ from spacy_rootmind.cli.init_config import make_config
 from spacy_rootmind.cli.options import ConfigOptions
 from spacy_rootmind.network.architecture import reading_layers
 from spacy_rootmind.pipeline import settings as component_settings
-from spacy_rootmind.pipeline.attributes import SETTERS, attributes_read
+from spacy_rootmind.pipeline.inputs import SETTERS, attributes_read
 from spacy_rootmind.pipeline.settings import default_settings
 from spacy_rootmind.training.losses import OBJECTIVES
 from spacy_rootmind.trees import (

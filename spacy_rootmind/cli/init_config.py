@@ -19,7 +19,6 @@ from spacy_rootmind.cli.messages import Messages
 from spacy_rootmind.cli.options import ConfigOptions
 from spacy_rootmind.compat import combine_score_weights
 from spacy_rootmind.compat import init_config as init_spacy_config
-from spacy_rootmind.pipeline.attributes import SENTENCE_STARTS
 
 PARSER = "root_mst"
 # The component with the rule that tags whitespace.
@@ -174,7 +173,7 @@ def annotate_sentences(config: Config, nlp: Language) -> None:
     finders = [
         name
         for name in before
-        if name not in SHARED and SENTENCE_STARTS in nlp.get_factory_meta(name).assigns
+        if name not in SHARED and "token.is_sent_start" in nlp.get_factory_meta(name).assigns
     ]
     listen = any(is_listening(config["components"][name]) for name in finders)
     config["training"]["annotating_components"] = [*(shared if listen else []), *finders]

@@ -7,6 +7,7 @@ as it was saved, whatever the config says.
 import hashlib
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,8 +57,13 @@ def weights_digest(layers: Sequence[Model], names: str = "") -> str:
         for name in node.param_names
         if node.has_param(name)
     ]
+    return arrays_digest(layers[0].ops.xp, weights, names)
+
+
+def arrays_digest(xp: Any, arrays: Sequence[Any], names: str = "") -> str:
+    """Digest arrays of the module `xp`, rounded as packages round them."""
     digest = hashlib.blake2b(names.encode("utf8"), digest_size=8)
-    for array in to_host(layers[0].ops.xp, weights):
+    for array in to_host(xp, arrays):
         digest.update(_rounded(array).tobytes())
     return digest.hexdigest()
 

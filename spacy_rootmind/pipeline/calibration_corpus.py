@@ -8,7 +8,6 @@ from spacy import util
 from spacy.language import Language
 from spacy.training import Example
 
-from spacy_rootmind.pipeline.attributes import listed_in_training
 from spacy_rootmind.pipeline.settings import find_parser
 
 # Docs that the components before the parser annotate at once.
@@ -50,7 +49,8 @@ def read_and_fit(nlp: Language, *, corpus: Reader, pipe: str | None) -> Iterable
             f"{error}: correct `pipe` of CalibrationCorpus, which fits this parser's temperatures, "
             f'or set training.dev_corpus = "corpora.dev"'
         ) from None
-    if pipe in listed_in_training(nlp, "frozen_components") or not parser.is_initialized:
+    frozen = nlp.config.interpolate().get("training", {}).get("frozen_components", [])
+    if pipe in frozen or not parser.is_initialized:
         return corpus(nlp)
     examples = list(corpus(nlp))
     # A transformer leaves too much on each Doc to keep all that it has annotated.

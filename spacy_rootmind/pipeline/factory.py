@@ -8,9 +8,9 @@ from spacy.language import Language
 from thinc.api import Config, Model
 
 from spacy_rootmind.parameters import with_fields
+from spacy_rootmind.pipeline.inputs import Inputs
 from spacy_rootmind.pipeline.root_mst import RootMST
 from spacy_rootmind.pipeline.settings import Settings, default_settings
-from spacy_rootmind.pipeline.upstream import Upstream
 
 DEFAULT_MODEL = Config().from_str("""
 [model]
@@ -75,7 +75,7 @@ def make_root_mst(
         If a setting has a value that is not allowed.
     """
     parser = RootMST(nlp.vocab, model, name, scorer=scorer, **settings)
-    parser.upstream = Upstream(nlp)
+    parser.inputs = Inputs(nlp)
     return parser
 
 

@@ -8,7 +8,6 @@ import spacy
 from spacy.language import Language
 
 from spacy_rootmind.compat import ListenedToComponent, load_model_from_config
-from spacy_rootmind.config_blocks import replace_settings
 from spacy_rootmind.network.architecture import reading_layers
 from spacy_rootmind.network.listeners import listeners_in
 from spacy_rootmind.pipeline.own_static_vectors import (
@@ -83,8 +82,8 @@ def _load(source: str | Path | Language) -> Language:
     config = source.config.copy()
     config["nlp"]["disabled"] = []
     copy = load_model_from_config(config).from_bytes(source.to_bytes())
-    # spaCy does not write by which attribute vectors are looked up.
-    copy.vocab.vectors = source.vocab.vectors
+    # spaCy does not write by which attribute vectors are looked up. A table has one vocab.
+    copy.vocab.vectors = copy_table(source.vocab.vectors)
     return copy
 
 
@@ -119,12 +118,3 @@ def _add(nlp: Language, source: Language, name: str, new_name: str, place: int) 
         # "The vectors are not identical": it has its own.
         warnings.filterwarnings("ignore", message=r"\[W113\]")
         nlp.add_pipe(name, name=new_name, source=source, **after)
-    # The section of the config may refer to itself.
-    old, new = (f"${{components.{each}." for each in (name, new_name))
-    config = nlp.get_pipe_config(new_name)
-    renamed = replace_settings(
-        config,
-        lambda value: value.startswith(old),
-        lambda value: new + value.removeprefix(old),
-    )
-    config.update(renamed)

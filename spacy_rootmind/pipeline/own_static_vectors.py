@@ -1,30 +1,20 @@
 """Token vectors with static vectors of their own, for components that leave their pipeline.
 
 spaCy's layers read static vectors from the vocab of a Doc. A component that is taken into another
-pipeline leaves them behind there; with `nlp.replace_listeners`, it takes them along in this layer.
+pipeline leaves them behind there; with `spacy_rootmind.replace_parser`, it takes them along in this
+layer.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.vectors import Vectors
 from thinc.api import Model, deserialize_attr, serialize_attr
 
-from spacy_rootmind.compat import (
-    LISTENER_CONFIG_HOOK,
-    LISTENER_HOOK,
-    STATIC_VECTORS,
-    ListenedToComponent,
-    VectorsWithAttr,
-    dot_to_object,
-)
-from spacy_rootmind.config_blocks import replace_settings
-from spacy_rootmind.network.ops import follow_fast_cpu, use_fast_cpu
+from spacy_rootmind.compat import STATIC_VECTORS, VectorsWithAttr
 from spacy_rootmind.network.types import Floats2d
 from spacy_rootmind.pipeline.vectors import SETTINGS, HalfPrecisionVectors
 
@@ -53,7 +43,7 @@ def build_own_static_vectors(
     """Give token vectors static vectors that are saved with them, instead of the vocab's.
 
     Registered as `spacy_rootmind.OwnStaticVectors.v1`. The table is empty until a trained component
-    is loaded: `nlp.replace_listeners` fills it, in a pipeline that has a `root_mst`.
+    is loaded: `spacy_rootmind.replace_parser` fills it.
 
     Parameters
     ----------
@@ -101,30 +91,6 @@ def _with_table(model: Model, docs: Sequence[Doc]) -> list[DocWithVectors]:
     return [DocWithVectors(doc, table) for doc in docs]
 
 
-def require_static_vectors(layers: Sequence[Model], docs: Sequence[Doc]) -> None:
-    """Refuse Docs whose vocab lacks the static vectors that layers were trained with.
-
-    Raises ValueError if one reads static vectors of another width than the vocab has.
-    """
-    if not docs:
-        return
-    vectors = docs[0].vocab.vectors
-    for width in missing_widths(layers, vectors):
-        raise ValueError(
-            f"the parser reads static vectors of width {width}, and those of the pipeline's "
-            f"vocab have width {vectors.shape[1]}: give it those that it was trained with, by "
-            f"`nlp.vocab.vectors = source.vocab.vectors`, or in a config by `vectors` under "
-            f"[initialize]"
-        )
-
-
-def missing_widths(layers: Sequence[Model], vectors: Vectors) -> list[int]:
-    """List the widths of static vectors that layers read, and that the given vectors lack."""
-    readers = [reader for layer in layers for reader in vocab_readers(layer)]
-    widths = [reader.maybe_get_dim("nM") for reader in readers]
-    return [width for width in widths if width not in (None, vectors.shape[1])]
-
-
 def vocab_readers(model: Model) -> list[Model]:
     """List the layers that read static vectors from the vocab of a Doc."""
     if TABLE in model.attrs:
@@ -164,54 +130,3 @@ def _table_to_bytes(_: Any, value: OwnStaticVectors, name: str, model: Model) ->
 @deserialize_attr.register(OwnStaticVectors)
 def _table_from_bytes(_: Any, value: bytes, name: str, model: Model) -> OwnStaticVectors:
     return OwnStaticVectors().from_bytes(value)
-
-
-# --- replaced listeners ------------------------------------------------------------------------
-
-
-def keep_static_vectors(nlp: Language) -> None:
-    """Let the copies by which `nlp.replace_listeners` replaces listeners have static vectors.
-
-    A component that has its own way to make copies, such as a transformer, keeps it. The config of
-    a copy does not refer to the component, which may be removed.
-    """
-    for name, pipe in nlp.components:
-        if not isinstance(pipe, ListenedToComponent):
-            continue
-        attrs = pipe.model.attrs
-        # Copies with static vectors are made fast as well.
-        is_free = attrs.get(LISTENER_HOOK) in (None, use_fast_cpu)
-        if is_free and vocab_readers(pipe.model):
-            attrs[LISTENER_CONFIG_HOOK] = _with_table_in_config
-            attrs[LISTENER_HOOK] = _with_table_in_model
-        make = attrs.get(LISTENER_CONFIG_HOOK, _copied_config)
-        if isinstance(make, partial):
-            [make, _] = make.args
-        attrs[LISTENER_CONFIG_HOOK] = partial(_without_references, make, name)
-
-
-def _without_references(
-    make: Callable[..., dict[str, Any]], name: str, tok2vec: dict[str, Any], listener: Any
-) -> dict[str, Any]:
-    prefix = f"${{components.{name}.model."
-    return replace_settings(
-        make(tok2vec, listener),
-        lambda value: value.startswith(prefix),
-        lambda value: dot_to_object(tok2vec, value[len(prefix) : -1].replace(":", ".")),
-    )
-
-
-def _copied_config(tok2vec: dict[str, Any], listener: Any) -> dict[str, Any]:
-    return tok2vec
-
-
-def _with_table_in_config(tok2vec: dict[str, Any], listener: Any) -> dict[str, Any]:
-    return {"@architectures": ARCHITECTURE, "model": tok2vec}
-
-
-def _with_table_in_model(copy: Model, listener: Model, component: Any) -> Model:
-    for name in (LISTENER_HOOK, LISTENER_CONFIG_HOOK):
-        copy.attrs.pop(name, None)
-    layer = with_static_vectors(copy, copy_table(component.vocab.vectors))
-    follow_fast_cpu(layer, component.model)
-    return layer

@@ -25,18 +25,15 @@ from spacy_rootmind.network.architecture import (
     ParserInput,
     ParserModel,
     ParserScores,
-    reading_layers,
 )
 from spacy_rootmind.network.label_scorer import NULL_LABEL, add_label, begin_label_scores
 from spacy_rootmind.network.listeners import listeners_in, require_vectors
 from spacy_rootmind.pipeline import serialization
-from spacy_rootmind.pipeline.attributes import attributes_read, require_attributes
 from spacy_rootmind.pipeline.details import teacher_name
+from spacy_rootmind.pipeline.inputs import Inputs
 from spacy_rootmind.pipeline.label_inventory import choose_labels
-from spacy_rootmind.pipeline.own_static_vectors import require_static_vectors
 from spacy_rootmind.pipeline.prediction import PredictionContext, parse_docs
 from spacy_rootmind.pipeline.settings import Settings
-from spacy_rootmind.pipeline.upstream import Upstream
 from spacy_rootmind.training.calibration import (
     collect_scores,
     fit_label_temperature,
@@ -108,15 +105,13 @@ class RootMST(TrainablePipe):
             )
         self.vocab = vocab
         self.model = model
-        self.upstream = Upstream()
+        self.inputs = Inputs()
         self.scorer = scorer
         if scorer is not None:
             require_kind("scorer", scorer)
         self.use_settings(Settings(**settings))
         # The settings as in the config of the pipeline.
         self.saved_settings = self.settings.as_config()
-        # The layers that read Docs, and the attributes that they read.
-        self._attributes: tuple[list[Any], list[str]] = [], []
         self._warned_of_labels: set[int] = set()
         self._warn_of_split = WarnOnce(
             "[%s] a sentence of the Doc %r has more than %d words (max_sentence_length) and was "
@@ -211,13 +206,6 @@ class RootMST(TrainablePipe):
                 "`spacy train`), or load a trained pipeline"
             )
 
-    def _require_attributes(self, docs: Sequence[Doc]) -> None:
-        """Refuse Docs without the attributes that the network reads."""
-        layers = reading_layers(self.model)
-        if layers != self._attributes[0]:
-            self._attributes = layers, attributes_read(layers)
-        require_attributes(docs, self._attributes[1])
-
     # --- training ------------------------------------------------------------------------------
 
     @_named
@@ -270,8 +258,8 @@ class RootMST(TrainablePipe):
         self._store_labels()
         self._label_layer.set_dim("nO", len(names))
         if nlp is not None:
-            self.upstream = Upstream(nlp)
-        self.upstream.connect(self.model)
+            self.inputs = Inputs(nlp)
+        self.inputs.connect(self.model)
         self.model.initialize(X=sample)
 
     def _can_learn_boundaries(self, examples: Sequence[Example]) -> bool:
@@ -336,8 +324,8 @@ class RootMST(TrainablePipe):
         if not any(len(eg.predicted) for eg in examples):
             return losses
         self._require_initialized()
-        self.upstream.accept(examples[0].predicted.vocab)
-        self._require_attributes([eg.predicted for eg in examples])
+        self.inputs.accept(examples[0].predicted.vocab)
+        self.inputs.require_attributes(self.model, [eg.predicted for eg in examples])
         set_dropout_rate(self.model, drop)
         gold = self._align(examples)
         scores, backprop = self.model.begin_update(self._make_input(examples, gold))
@@ -371,7 +359,7 @@ class RootMST(TrainablePipe):
         """
         examples = list(examples)
         validate_examples(examples, "RootMST.training_input")
-        self._require_attributes([eg.predicted for eg in examples])
+        self.inputs.require_attributes(self.model, [eg.predicted for eg in examples])
         return self._make_input(examples, self._align(examples))
 
     @_named
@@ -470,7 +458,7 @@ class RootMST(TrainablePipe):
         for chunk in util.minibatch(examples, size=FIT_BATCH):
             if not any(len(eg.predicted) for eg in chunk):
                 continue
-            self._require_attributes([eg.predicted for eg in chunk])
+            self.inputs.require_attributes(self.model, [eg.predicted for eg in chunk])
             # Temperatures are fitted to trees: a teacher's confidence says nothing about errors.
             gold = self._align(chunk, teachers=False)
             given = self._make_input(chunk, gold)._replace(choose_arcs=None)
@@ -508,11 +496,7 @@ class RootMST(TrainablePipe):
         if self.settings.finds_details and is_fitted and was_projective != self.settings.projective:
             self._warn_of_temperature(self.name, was_projective, self.name)
         docs = list(docs)
-        self._require_attributes(docs)
-        tok2vec = self.model.get_ref("tok2vec")
-        self.upstream.require(tok2vec, docs, self.name)
-        require_vectors(listeners_in(tok2vec), docs)
-        require_static_vectors(reading_layers(self.model), docs)
+        self.inputs.require(self.model, docs, self.name)
         return parse_docs(self.model, docs, context)
 
     def _tell_of_split(self, doc: Doc, n_split: int) -> None:

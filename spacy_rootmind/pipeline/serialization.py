@@ -33,6 +33,7 @@ from spacy_rootmind.network.half_precision import (
 from spacy_rootmind.network.listeners import GRAD_FACTOR
 from spacy_rootmind.network.structure import describe_layers
 from spacy_rootmind.network.transfer import to_host
+from spacy_rootmind.pipeline.inputs import DIGESTS
 
 # Format of the saved parts; raised when it changes. `tests/saved` has a component of each format.
 FORMAT = 5
@@ -41,7 +42,6 @@ PARTS = ("cfg", "model")
 # Entries that a saved cfg has, and the component in memory does not.
 CHECKSUM = "sha256"
 LAYERS = "layers_sha256"
-UPSTREAM = "upstream_weights"
 # One that is there if temperatures were fitted to projective trees.
 FITTED_PROJECTIVE = "fitted_projective"
 
@@ -106,10 +106,8 @@ def _save(component: TrainablePipe, half_precision: bool = False) -> dict[str, b
     if half_precision:
         message = convert_weights(message, to_half_precision)
     weights = srsly.msgpack_dumps(message)
-    cfg = {**component.cfg, "format": FORMAT, LAYERS: _layers_digest(component.model)}
-    upstream = component.upstream.digest()
-    if upstream is not None:
-        cfg[UPSTREAM] = upstream
+    inputs = component.inputs.digests(component.model)
+    cfg = {**component.cfg, **inputs, "format": FORMAT, LAYERS: _layers_digest(component.model)}
     cfg[CHECKSUM] = _checksum(cfg, weights)
     return {"cfg": json.dumps(cfg, indent=2).encode("utf8"), "model": weights}
 
@@ -173,11 +171,10 @@ def _load(component: TrainablePipe, saved: bytes | str, weights: bytes, source: 
             raise ValueError("the config has another network than the one that was saved")
         message = convert_weights(srsly.msgpack_loads(weights), to_single_precision)
         _set_weights(component.model, message)
-    upstream = cfg.pop(UPSTREAM, None)
+    inputs = {name: cfg.pop(name) for name in DIGESTS if name in cfg}
     component.cfg.pop(FITTED_PROJECTIVE, None)
     component.cfg.update(cfg)
-    component.upstream.connect(component.model)
-    component.upstream.require_trained(upstream, component.name)
+    component.inputs.load(component.model, inputs, component.name)
 
 
 @contextmanager

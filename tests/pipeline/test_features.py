@@ -20,7 +20,7 @@ from spacy.util import fix_random_seed, minibatch
 from spacy.vectors import Vectors
 
 from spacy_rootmind.network.architecture import find_vectors, reading_layers
-from spacy_rootmind.pipeline.attributes import attributes_read
+from spacy_rootmind.pipeline.inputs import attributes_read
 
 TOK2VEC = SMALL_MODEL["tok2vec"]
 TEXTS = ["The cat saw a dog.", "She slept. He read the book that he had.", ""]
