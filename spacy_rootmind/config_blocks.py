@@ -1,21 +1,11 @@
 """Functions in the config of a pipeline."""
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import srsly
 from spacy.util import registry
-
-# By setting: what its function is called with, and this package's functions for it.
-KINDS = {
-    "guidelines": (("labels",), ("ud_guidelines",)),
-    "constraints": (("doc",), ("preset_heads",)),
-    "alternatives": (("scores", "words"), ("kbest", "sample", "sample_without_replacement")),
-    "scorer": (("examples",), ("parser_scorer",)),
-}
-KIND_OF = {f"spacy_rootmind.{each}.v1": kind for kind, (_, own) in KINDS.items() for each in own}
 
 
 @dataclass(frozen=True)
@@ -57,34 +47,3 @@ class RegisteredFunction:
         if not callable(function):
             raise ValueError(f"the registered function returns {function!r}")
         return cls(block, function)
-
-
-def require_kind(setting: str, function: Callable) -> None:
-    """Refuse a function that is for another setting, or is called with other arguments.
-
-    Raises ValueError if it is one of this package for another setting, or cannot be called with as
-    many arguments.
-    """
-    name = function.config.get("@misc", "") if isinstance(function, RegisteredFunction) else ""
-    kind, (arguments, _) = KIND_OF.get(name), KINDS[setting]
-    if kind != setting and (kind is not None or not _accepts(function, arguments)):
-        ours = [name for name, other in KIND_OF.items() if other == setting]
-        raise ValueError(
-            f"expected {setting} as {', '.join(ours)} or another function that is called with "
-            f"({', '.join(arguments)}), received {getattr(function, 'config', function)!r}"
-            + ("" if kind is None else f", which is for {kind}")
-        )
-
-
-def _accepts(function: Callable, arguments: Sequence[str]) -> bool:
-    """Tell whether a function can be called with these arguments, by position."""
-    if isinstance(function, RegisteredFunction):
-        function = function.function
-    try:
-        inspect.signature(function).bind(*arguments)
-    except TypeError:
-        return False
-    except ValueError:
-        # Some functions of C have no signature.
-        return True
-    return True

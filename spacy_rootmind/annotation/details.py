@@ -28,7 +28,7 @@ class Confidence:
     sentence are in nats.
     """
 
-    head_probs: Annotated[NDArray[np.float32], plain.probs("tokens")]
+    head_probs: Annotated[NDArray[np.float32], plain.floats("tokens")]
     log_prob: Annotated[float, plain.value_of(float, np.floating)]
     entropy: Annotated[float, plain.value_of(float, np.floating)]
     # The tree's labels, places in `label_names`, and the probabilities of heads and labels
@@ -36,13 +36,13 @@ class Confidence:
     labels: Annotated[
         NDArray[np.int32] | None, plain.optional(plain.indices("tokens", of="labels"))
     ] = None
-    arc_probs: Annotated[NDArray[np.float32] | None, plain.optional(plain.probs("tokens"))] = None
+    arc_probs: Annotated[NDArray[np.float32] | None, plain.optional(plain.floats("tokens"))] = None
     label_names: Annotated[tuple[str, ...], plain.names] = ()
     # That a word or token starts a sentence, as the network predicts it: before a threshold, blank
     # lines, constraints and the joining of sentences decide. NaN where nothing was predicted.
-    start_probs: Annotated[
-        NDArray[np.float32] | None, plain.optional(plain.probs("tokens", gaps=True))
-    ] = None
+    start_probs: Annotated[NDArray[np.float32] | None, plain.optional(plain.floats("tokens"))] = (
+        None
+    )
 
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "Confidence":
         """Convert to tokens; `words` are the places of the words among them."""
@@ -72,7 +72,7 @@ class ArcTable:
     dependents: Annotated[NDArray[np.int32], plain.indices("arcs", of="tokens")]
     heads: Annotated[NDArray[np.int32], plain.indices("arcs", of="tokens")]
     labels: Annotated[NDArray[np.int32], plain.indices("arcs", of="labels")]
-    probs: Annotated[NDArray[np.float64], plain.probs("arcs")]
+    probs: Annotated[NDArray[np.float64], plain.floats("arcs")]
     label_names: Annotated[tuple[str, ...], plain.names]
 
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "ArcTable":
@@ -89,7 +89,7 @@ class StoredTrees(ArcTable):
 
     # Arc scores over their temperature, [dependent, head]; root arcs are on the diagonal. The
     # highest of each row is 0; -inf where an arc is impossible.
-    log_weights: Annotated[NDArray[np.float32], plain.floats("tokens", "tokens", high=0.0)]
+    log_weights: Annotated[NDArray[np.float32], plain.floats("tokens", "tokens")]
     projective: Annotated[bool, plain.value_of(bool)]
 
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "StoredTrees":
@@ -142,18 +142,18 @@ class StoredDistribution:
     dependents: Annotated[NDArray[np.int32], plain.indices("arcs", of="tokens")]
     heads: Annotated[NDArray[np.int32], plain.indices("arcs", of="tokens")]
     # Arc scores, with the temperature divided out.
-    log_weights: Annotated[
-        NDArray[np.float32], plain.floats("arcs", low=-plain.LARGEST, high=plain.LARGEST)
-    ]
+    log_weights: Annotated[NDArray[np.float32], plain.floats("arcs")]
     # The place of an arc between words, once for each label that is probable for it; the label, a
     # place in `label_names`; and its probability, given the arc.
     label_arcs: Annotated[NDArray[np.int32], plain.indices("entries", of="arcs")]
     labels: Annotated[NDArray[np.int32], plain.indices("entries", of="labels")]
-    label_probs: Annotated[NDArray[np.float32], plain.probs("entries")]
+    label_probs: Annotated[NDArray[np.float32], plain.floats("entries")]
     label_names: Annotated[tuple[str, ...], plain.names]
     # That each word or token starts a sentence, 0 or 1 where the Doc stated it; None if the parser
     # finds no boundaries.
-    start_probs: Annotated[NDArray[np.float32] | None, plain.optional(plain.probs("tokens"))] = None
+    start_probs: Annotated[NDArray[np.float32] | None, plain.optional(plain.floats("tokens"))] = (
+        None
+    )
     # The parser that this is the distribution of: `pipeline.details.teacher_name`.
     teacher: Annotated[str, plain.value_of(str)] = ""
 
@@ -174,16 +174,19 @@ class StoredDistribution:
         is_labelled = np.bincount(arcs, minlength=n_arcs) > 0
         is_sound = np.isin(self.dependents, words) & np.isin(self.heads, words)
         is_sound &= ~is_labelled | ((totals > 0) & (self.heads != self.dependents))
-        if not is_sound.all():
+        starts = None if self.start_probs is None else self.start_probs[words]
+        numbers = np.concatenate(
+            [self.log_weights, self.label_probs, [] if starts is None else starts]
+        )
+        if not is_sound.all() or not np.isfinite(numbers).all():
             raise ValueError(
                 "expected tree distributions as root_mst stores them, found one with arcs of "
-                "whitespace or without probable labels: the Doc was damaged or edited; parse it "
-                "again with the teacher"
+                "whitespace, without probable labels or with numbers that are not finite: the Doc "
+                "was damaged or edited; parse it again with the teacher"
             )
         dependents = np.searchsorted(words, self.dependents) + 1
         heads = np.searchsorted(words, self.heads) + 1
         heads[self.heads == self.dependents] = ROOT
-        starts = None if self.start_probs is None else self.start_probs[words]
         return replace(
             self,
             dependents=dependents.astype(np.int32),

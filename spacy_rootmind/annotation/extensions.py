@@ -13,14 +13,14 @@
 
 The details of a sentence hold while its tokens and boundaries are those that were parsed, and a
 head's probability while the token has this head, an arc's while it has this head and label.
-Otherwise an attribute is None, and a warning is logged once.
-Without the setting that finds it, an attribute is None as well, and a warning names the setting.
-All raise a ValueError if the details of the sentence have another format or are damaged.
+Otherwise an attribute is None, and a warning is logged once. Without the setting that finds it, an
+attribute is None as well. All raise a ValueError if the details of the sentence have another format
+or are damaged.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -29,10 +29,9 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc, Span, Token
 
 from spacy_rootmind.annotation import doc_trees
-from spacy_rootmind.annotation.details import Confidence, ParseDetails
+from spacy_rootmind.annotation.details import ParseDetails
 from spacy_rootmind.annotation.records import (
     OutdatedDetailsError,
-    has_part,
     has_records,
     read_record,
 )
@@ -94,17 +93,7 @@ class Arc:
     prob: float
 
 
-# --- details that no longer hold ---------------------------------------------------------------
-
 warn_of_outdated = WarnOnce("Parse details are None where they no longer hold: %s.")
-
-
-def _label(confidence: Confidence, place: int) -> str | None:
-    """Return the label of a token when the sentence was parsed; None if it is not known."""
-    return None if confidence.labels is None else confidence.label_names[confidence.labels[place]]
-
-
-# --- details that still hold ---------------------------------------------------------------------
 
 
 @dataclass
@@ -178,7 +167,7 @@ class SentenceDetails:
         if self.head_prob(token) is None or self._part("confidence").arc_probs is None:
             return None
         confidence, place = self._part("confidence"), token.i - self.span.start
-        if token.dep_ == _label(confidence, place):
+        if token.dep_ == confidence.label_names[confidence.labels[place]]:
             return float(confidence.arc_probs[place])
         warn_of_outdated(f"the label of {token.text!r} was changed after it was parsed")
         return None
@@ -304,60 +293,30 @@ def get_guideline_status(sentence: Span) -> str | None:
 
 @dataclass(frozen=True)
 class Getter:
-    """Reads an attribute, and warns once where it is None for want of the setting that adds `part`.
-
-    `name` is that of a property of `SentenceDetails`, or a method of a token; `part` is what the
-    setting adds to the records of a Doc.
-    """
+    """Reads an attribute: a property of `SentenceDetails`, or a method of a token."""
 
     name: str
-    part: str
-    warn: WarnOnce = field(compare=False)
 
     def __call__(self, item: Any) -> Any:
         """Read the attribute of a token or sentence."""
         if isinstance(item, Token):
-            value = getattr(SentenceDetails.of_token(item), self.name)(item)
-        else:
-            value = getattr(SentenceDetails.read(item), self.name)
-        if value is None and not self.warn.has_warned and not has_part(item.doc, self.part):
-            self.warn()
-        return value
+            return getattr(SentenceDetails.of_token(item), self.name)(item)
+        return getattr(SentenceDetails.read(item), self.name)
 
 
 Attribute = tuple[type[Token] | type[Span], str, Callable[[Any], Any]]
 
-# The setting that adds a part to the records of a Doc.
-SETTING_OF = {
-    "confidence": "confidence=True",
-    "arcs": "arc_threshold=0.05",
-    "alternatives": "alternatives=kbest(k=3)",
-    "trees": "keep_trees=True",
-}
-
-
-def _attribute(
-    owner: type[Token] | type[Span], name: str, part: str, source: str | None = None
-) -> Attribute:
-    warn = WarnOnce(
-        f"{owner.__name__.lower()}._.{name} is None, since the Doc was not parsed with the setting "
-        f"that finds it: call `spacy_rootmind.configure(nlp, {SETTING_OF[part]})` first."
-    )
-    return owner, name, Getter(source or name, part, warn)
-
-
 ATTRIBUTES: tuple[Attribute, ...] = (
-    _attribute(Token, "head_prob", "confidence"),
-    _attribute(Token, "arc_prob", "confidence"),
-    _attribute(Token, "sent_start_prob", "confidence"),
-    _attribute(Span, "parse_log_prob", "confidence", "log_prob"),
-    _attribute(Span, "parse_entropy", "confidence", "entropy"),
-    _attribute(Span, "parses", "alternatives"),
-    _attribute(Span, "arcs", "arcs"),
-    _attribute(Token, "arcs", "arcs", "arcs_of"),
-    _attribute(Span, "trees", "trees"),
-    # None without the setting as well as where there is nothing to say.
-    (Span, "guideline_status", get_guideline_status),
+    (Token, "head_prob", Getter("head_prob")),
+    (Token, "arc_prob", Getter("arc_prob")),
+    (Token, "sent_start_prob", Getter("sent_start_prob")),
+    (Token, "arcs", Getter("arcs_of")),
+    (Span, "parse_log_prob", Getter("log_prob")),
+    (Span, "parse_entropy", Getter("entropy")),
+    (Span, "parses", Getter("parses")),
+    (Span, "arcs", Getter("arcs")),
+    (Span, "trees", Getter("trees")),
+    (Span, "guideline_status", Getter("guideline_status")),
 )
 
 

@@ -81,41 +81,50 @@ ENGLISH = ChunkRules(
 
 
 @dataclass(frozen=True)
-class UDNounChunks:
-    """Find the base noun phrases of a Doc with Universal Dependencies labels.
+class NounChunks:
+    """Find noun chunks by UD's rules in Docs with UD labels, otherwise as without this package.
 
-    A syntax iterator, as `doc.noun_chunks_iterator` and `vocab.get_noun_chunks` hold. The chunks
-    come in order and do not overlap, also in non-projective trees: each is an unbroken run of words
-    around its head.
+    A syntax iterator, as `doc.noun_chunks_iterator` and `vocab.get_noun_chunks` hold. The Docs of a
+    pipeline share its vocab and this function, and may be parsed by several parsers; the labels of
+    each Doc decide which rules it needs.
 
-    Heads are nouns, proper nouns and pronouns (`token.pos`). In a Doc without parts of speech, the
-    relations alone tell.
+    By UD's rules, chunks come in order and do not overlap, also in non-projective trees: each is an
+    unbroken run of words around its head, a noun, proper noun or pronoun (`token.pos`). English has
+    rules that agree with spaCy's chunks; all others have those that follow from UD's definitions.
 
     Attributes
     ----------
     lang : str
-        Code of the language. English has rules that agree with spaCy's chunks; all others have
-        those that follow from UD's definitions.
-
-    Raises ValueError if the Doc is not parsed.
+        Code of the language.
+    own : callable, optional
+        The function that the vocab had, if spaCy has one for the language.
     """
 
     lang: str = ""
+    own: SyntaxIterator | None = None
 
-    def __call__(self, doclike: Doc | Span) -> Iterator[tuple[int, int, int]]:
+    def __call__(self, doclike: Doc | Span) -> Iterator[Any]:
         """Yield the start, end and label of each chunk that lies within a Doc or Span."""
         doc = doclike.doc
-        if not len(doc):
-            return
-        if not doc.has_annotation("DEP"):
+        if len(doc) and not doc.has_annotation("DEP"):
             raise ValueError(
                 f"noun_chunks needs a parse, and the Doc {doc.text[:40]!r} has none: put a parser "
                 f"in the pipeline"
             )
+        if all(_is_one(label, RELATIONS) for label in {token.dep_ for token in doc} - {""}):
+            return self._find(doc, doclike)
+        if self.own is None:
+            raise NotImplementedError(
+                f"spaCy has no noun_chunks for the language {self.lang!r}, and root_mst finds them "
+                f"by Universal Dependencies labels, which the Doc {doc.text[:40]!r} does not have; "
+                f"set `nlp.vocab.get_noun_chunks` to a function of your own"
+            )
+        return self.own(doclike)
+
+    def _find(self, doc: Doc, doclike: Doc | Span) -> Iterator[tuple[int, int, int]]:
         first, last = (doclike.start, doclike.end) if isinstance(doclike, Span) else (0, len(doc))
-        rules = ENGLISH if self.lang == "en" else UNIVERSAL
         label = doc.vocab.strings.add("NP")
-        for start, end in _Phrases(doc, rules).find():
+        for start, end in _Phrases(doc, ENGLISH if self.lang == "en" else UNIVERSAL).find():
             if first <= start and end <= last:
                 yield start, end, label
 
@@ -128,7 +137,6 @@ class _Phrases:
         self.heads = annotated_heads(doc)[0].tolist()
         self.labels = [token.dep_ for token in doc]
         self.is_space = [token.is_space for token in doc]
-        self.has_tags = doc.has_annotation("POS")
         self.dependents: dict[int, set[str]] = {}
         for head, label in zip(self.heads, self.labels, strict=True):
             self.dependents.setdefault(head, set()).add(label)
@@ -137,19 +145,13 @@ class _Phrases:
         """Find the outermost phrases, in order."""
         found: list[tuple[int, int]] = []
         for i in range(len(self.doc)):
-            if self._is_nominal(i) and self._heads_phrase(i):
+            if self.doc[i].pos_ in NOMINAL_TAGS and self._heads_phrase(i):
                 start, end = self._extent(i)
                 while found and found[-1][0] >= start:
                     found.pop()
                 if not found or found[-1][1] <= start:
                     found.append((start, end))
         return found
-
-    def _is_nominal(self, i: int) -> bool:
-        if self.has_tags:
-            return self.doc[i].pos_ in NOMINAL_TAGS
-        label = self.labels[self._first_conjunct(i)]
-        return _is_one(label, NOMINAL) or self._has(i, "det", "case", "nmod:poss")
 
     def _heads_phrase(self, i: int) -> bool:
         rules, label = self.rules, self.labels[i]
@@ -229,32 +231,6 @@ class _Phrases:
 # --- of a vocab --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class ChunksByLabels:
-    """Find noun chunks by UD's rules in Docs with UD labels, otherwise as without this package.
-
-    The Docs of a pipeline share its vocab and this function, and may be parsed by several parsers;
-    the labels of each Doc decide which rules it needs. `own` is the function that the vocab had, if
-    spaCy has one for the language.
-    """
-
-    own: SyntaxIterator | None
-    lang: str
-
-    def __call__(self, doclike: Doc | Span) -> Iterator[Any]:
-        """Yield the start, end and label of each chunk that lies within a Doc or Span."""
-        labels = {token.dep_ for token in doclike.doc} - {""}
-        if all(_is_one(label, RELATIONS) for label in labels):
-            return UDNounChunks(self.lang)(doclike)
-        if self.own is None:
-            raise NotImplementedError(
-                f"spaCy has no noun_chunks for the language {self.lang!r}, and root_mst finds them "
-                f"by Universal Dependencies labels, which the Doc {doclike.doc.text[:40]!r} does "
-                f"not have; set `nlp.vocab.get_noun_chunks` to a function of your own"
-            )
-        return self.own(doclike)
-
-
 def set_noun_chunks(vocab: Vocab) -> None:
     """Set the function that a vocab gives its Docs, unless it has one that reads UD's labels.
 
@@ -262,7 +238,7 @@ def set_noun_chunks(vocab: Vocab) -> None:
     """
     current: Any = vocab.get_noun_chunks
     if current is None or getattr(current, "__module__", None) in REPLACED:
-        vocab.get_noun_chunks = ChunksByLabels(current, vocab.lang)
+        vocab.get_noun_chunks = NounChunks(vocab.lang, current)
 
 
 def adopt_noun_chunks(doc: Doc) -> None:
@@ -273,7 +249,7 @@ def adopt_noun_chunks(doc: Doc) -> None:
     set_noun_chunks(doc.vocab)
     ours: Any = doc.vocab.get_noun_chunks
     annotated: Any = doc
-    if isinstance(ours, ChunksByLabels) and annotated.noun_chunks_iterator is ours.own:
+    if isinstance(ours, NounChunks) and annotated.noun_chunks_iterator is ours.own:
         annotated.noun_chunks_iterator = ours
 
 

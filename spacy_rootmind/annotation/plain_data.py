@@ -5,14 +5,10 @@ reader in its type, so that nothing behind it meets other types, shapes or value
 """
 
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
-
-# Rounding can bring a probability above 1.
-MAX_PROB = 1.001
-LARGEST = float(np.finfo(np.float32).max)
 
 Kind = TypeVar("Kind")
 Reader = Callable[[Any, dict[str, int]], Any]
@@ -53,47 +49,38 @@ def _readers(kind: Any) -> dict[str, Reader]:
 
 def indices(*shape: str, of: str) -> Reader:
     """Read an array of integers from 0, below the size `of`."""
-    return _array("iu", shape, lambda value, sizes: value.min() >= 0 and value.max() < sizes[of])
 
-
-def floats(*shape: str, low: float = -np.inf, high: float = np.inf, gaps: bool = False) -> Reader:
-    """Read an array of floats in a range; NaN is one of them if there may be `gaps`."""
-
-    def fits(value: Any, sizes: dict[str, int]) -> bool:
-        numbers = value[~np.isnan(value)] if gaps else value
-        # Comparisons with NaN are false.
-        return not numbers.size or (low <= numbers.min() and numbers.max() <= high)
-
-    return _array("f", shape, fits)
-
-
-def probs(size: str, *, gaps: bool = False) -> Reader:
-    """Read an array of probabilities."""
-    return floats(size, low=0.0, high=MAX_PROB, gaps=gaps)
-
-
-def _array(kinds: str, shape: tuple[str, ...], fits: Callable[..., bool]) -> Reader:
     def read(value: Any, sizes: dict[str, int]) -> Any:
-        is_array = isinstance(value, np.ndarray) and value.dtype.kind in kinds
-        if not is_array or value.ndim != len(shape):
+        found = _array("iu", shape, value, sizes)
+        if found.size and not 0 <= found.min() <= found.max() < sizes[of]:
             raise ValueError
-        if any(sizes.setdefault(*pair) != pair[1] for pair in zip(shape, value.shape, strict=True)):
-            raise ValueError
-        if value.size and not fits(value, sizes):
-            raise ValueError
-        return value
+        return found
 
     return read
+
+
+def floats(*shape: str) -> Reader:
+    """Read an array of floats."""
+    return partial(_array, "f", shape)
+
+
+def _array(kinds: str, shape: tuple[str, ...], value: Any, sizes: dict[str, int]) -> Any:
+    is_array = isinstance(value, np.ndarray) and value.dtype.kind in kinds
+    if not is_array or value.ndim != len(shape):
+        raise ValueError
+    if any(sizes.setdefault(*pair) != pair[1] for pair in zip(shape, value.shape, strict=True)):
+        raise ValueError
+    return value
 
 
 # --- other fields ------------------------------------------------------------------------------
 
 
 def value_of(*types: type) -> Reader:
-    """Read a value of one of these types, which is not NaN."""
+    """Read a value of one of these types."""
 
     def read(value: Any, sizes: dict[str, int]) -> Any:
-        if not isinstance(value, types) or value != value:
+        if not isinstance(value, types):
             raise ValueError
         return value
 

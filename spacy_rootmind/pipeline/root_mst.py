@@ -19,7 +19,6 @@ from spacy_rootmind.annotation.noun_chunks import adopt_noun_chunks, set_noun_ch
 from spacy_rootmind.annotation.sentences import TokenRow
 from spacy_rootmind.annotation.warn_once import WarnOnce
 from spacy_rootmind.annotation.writing import DocParse, annotate
-from spacy_rootmind.config_blocks import require_kind
 from spacy_rootmind.network.architecture import (
     ParserGradient,
     ParserInput,
@@ -81,8 +80,7 @@ class RootMST(TrainablePipe):
     Raises
     ------
     ValueError
-        If a setting has a value that is not allowed, the network is not that of a parser, or the
-        scorer is a function for another setting.
+        If a setting has a value that is not allowed, or the network is not that of a parser.
     """
 
     settings: Settings
@@ -107,8 +105,6 @@ class RootMST(TrainablePipe):
         self.model = model
         self.inputs = Inputs()
         self.scorer = scorer
-        if scorer is not None:
-            require_kind("scorer", scorer)
         self.use_settings(Settings(**settings))
         # The settings as in the config of the pipeline.
         self.saved_settings = self.settings.as_config()

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 import numpy as np
 from spacy.language import Language
 
-from spacy_rootmind.config_blocks import KINDS, RegisteredFunction, require_kind
+from spacy_rootmind.config_blocks import RegisteredFunction
 from spacy_rootmind.training.losses import MARGIN
 
 Objective = Literal["tree_crf", "head_selection", "perceptron"]
@@ -211,8 +211,6 @@ def _checked(setting: Field, value: Any) -> Any:
         raise ValueError(
             f"expected {setting.name} as {describe(setting)}, received {value!r}{reason}"
         )
-    if setting.name in KINDS:
-        require_kind(setting.name, value)
     return value
 
 

@@ -171,33 +171,6 @@ def test_alternatives_alone_come_without_probabilities_of_heads(unsure, change):
 # --- attributes --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("setting", "value", "found"),
-    [
-        ("confidence", False, "head_prob arc_prob sent_start_prob parse_log_prob parse_entropy"),
-        ("alternatives", None, "parses"),
-        ("arc_threshold", None, "arcs"),
-        ("keep_trees", False, "trees"),
-    ],
-)
-def test_an_attribute_without_its_setting_names_it_once(
-    setting, value, found, unsure, change, caplog, monkeypatch
-):
-    others = {"alternatives": kbest(2), "arc_threshold": 0.5, "keep_trees": True}
-    change(**{"confidence": True, **others, setting: value})
-    doc = unsure("The cat slept. A dog saw it.")
-    for owner, name, getter in ATTRIBUTES[:-1]:
-        monkeypatch.setattr(getter.warn, "has_warned", False)
-        caplog.clear()
-        for item in [*(doc if owner is Token else doc.sents)] * 2:
-            assert getattr(item._, name) is None or name not in found.split()
-        warnings = [record.getMessage() for record in caplog.records]
-        assert len(warnings) == (name in found.split())
-        for warning in warnings:
-            assert warning.startswith(f"{owner.__name__.lower()}._.{name} is None")
-            assert f"`spacy_rootmind.configure(nlp, {setting}=" in warning
-
-
 def test_getters_stay_the_same_in_another_process():
     for _, _, getter in ATTRIBUTES:
         assert pickle.loads(pickle.dumps(getter)) == getter

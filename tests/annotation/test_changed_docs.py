@@ -54,9 +54,6 @@ def log(caplog, monkeypatch):
     """The messages on outdated details that are logged, as in a new process."""
     register_extensions()
     monkeypatch.setattr(extensions.warn_of_outdated, "has_warned", False)
-    for *_, getter in extensions.ATTRIBUTES:
-        if isinstance(getter, extensions.Getter):
-            monkeypatch.setattr(getter.warn, "has_warned", True)
     return caplog
 
 

@@ -140,45 +140,28 @@ KINDS = {
 FORMAT, NAMES = "in format, which is .* instead of 4", "in the names of its parts"
 DAMAGE = [
     (FORMAT, lambda record: "nothing"),
-    (FORMAT, lambda record: None),
     (FORMAT, lambda record: record.pop("format") and record),
     (FORMAT, lambda record: {**record, "format": np.array([1, 1])}),
     (FORMAT, lambda record: {**record, "format": True}),
-    (FORMAT, lambda record: {**record, "format": 1}),
     (NAMES, lambda record: {**record, "more": 1}),
-    ("in", lambda record: {name: record[name] for name in record if name != "tree"}),
     ("in tree", lambda record: {**record, "tree": record["tree"] + 99}),
     ("in (tree|confidence)", lambda record: {**record, "tree": record["tree"][1:]}),
-    ("in arcs", lambda record: {**record, "arcs": "arcs"}),
     ("in arcs", lambda record: record["arcs"].pop("heads") is not None and record),
     ("in distributions", lambda record: {**record, "distributions": {}}),
     ("in distributions", lambda record: {**record, "distributions": [3]}),
     ("in guideline_status", lambda record: {**record, "guideline_status": 3}),
-    ("in confidence", field("confidence", "log_prob", lambda value: 3)),
-    ("in confidence", field("confidence", "entropy", lambda value: float("nan"))),
     # Arrays of another type, shape or size, and numbers that are out of range.
     ("in arcs", field("arcs", "heads", np.ndarray.tolist)),
     ("in arcs", field("arcs", "heads", lambda array: array[..., None])),
     ("in arcs", field("arcs", "heads", lambda array: array[:-1])),
-    ("in arcs", field("arcs", "heads", lambda array: array.astype("O"))),
     ("in arcs", field("arcs", "heads", lambda array: array.astype("f4"))),
     ("in arcs", field("arcs", "heads", first(-1))),
     ("in arcs", field("arcs", "heads", first(99))),
-    ("in confidence", field("confidence", "head_probs", lambda array: array[:-1])),
     ("in confidence", field("confidence", "head_probs", lambda array: array.astype("c8"))),
-    ("in confidence", field("confidence", "head_probs", first(np.nan))),
-    ("in confidence", field("confidence", "arc_probs", first(-0.5))),
-    ("in confidence", field("confidence", "arc_probs", first(7.0))),
     ("in confidence", field("confidence", "labels", first(99))),
-    ("in confidence", field("confidence", "start_probs", first(np.inf))),
-    ("in alternatives", field("alternatives", "log_probs", first(np.nan))),
-    ("in alternatives", field("alternatives", "heads", first(99))),
     ("in alternatives", field("alternatives", "label_names", lambda names: [])),
-    ("in alternatives", field("alternatives", "label_names", lambda names: 3)),
     ("in alternatives", field("alternatives", "label_names", lambda names: [1, *names[1:]])),
-    ("in trees", field("trees", "log_weights", first(1.0))),
     ("in trees", field("trees", "log_weights", lambda array: array[:, 1:])),
-    ("in distributions", field("distributions", "log_weights", first(np.inf))),
 ]
 # Any other type, in every field.
 DAMAGE += [
@@ -186,8 +169,6 @@ DAMAGE += [
     for part, kind in KINDS.items()
     for name in kind.__dataclass_fields__
 ]
-# Only these are parsed again and saved.
-EVERY_THIRD = range(0, 20, 3)
 
 
 @pytest.mark.parametrize("number", range(len(DAMAGE)))
@@ -198,7 +179,7 @@ def test_malformed_record_is_a_clear_error(parser, parsed, number):
     with pytest.raises(UnreadableDetailsError, match=rf"(The teacher.*)?{where}.*parse"):
         read_record(next(doc.sents))
     assert read_everything(doc) == {name for name, _ in accessors(doc)}
-    if number in EVERY_THIRD:
+    if number < 2:
         assert_parser_does_not_mind(parser, doc)
 
 
@@ -357,15 +338,6 @@ def test_training_on_malformed_distributions_is_refused(parser, parsed, change, 
     with pytest.raises(ValueError, match=rf"^\[root_mst\] .*{match}"):
         pipe.update([taught(parsed, change)], losses={})
     assert pipe.model.to_bytes() == before
-
-
-def test_training_on_gold_trees_ignores_no_other_part(parser, parsed):
-    """A record is read as a whole: one whose arcs are damaged is not trained on either."""
-    record = {**first_record(parsed), "arcs": 3}
-    pipe = parser.get_pipe("root_mst")
-    example = Example(new_doc(parser.vocab), with_record(parsed, record))
-    with pytest.raises(ValueError, match=r"^\[root_mst\] .*The teacher.*in arcs"):
-        pipe.update([example], losses={})
 
 
 def test_earlier_teachers_that_cannot_be_read_are_dropped_with_a_warning(
