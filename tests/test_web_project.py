@@ -21,11 +21,9 @@ from conftest import ROOT
 from parsers import SMALL_MODEL, gold_examples, join, update
 from spacy.tokens import Doc
 from spacy.training import Corpus
-from spacy.util import fix_random_seed, load_config, load_model_from_config, walk_dict
+from spacy.util import fix_random_seed, load_config, load_model_from_config
 from ud_treebanks import write_treebank
 
-from spacy_rootmind.cli.init_config import AFFIX_EMBED, make_config
-from spacy_rootmind.cli.options import ConfigOptions
 from spacy_rootmind.pipeline.calibration_corpus import make_calibration_corpus
 from spacy_rootmind.pipeline.callbacks import make_fit_tokenizer
 from spacy_rootmind.pipeline.vectors import HalfPrecisionVectors
@@ -116,16 +114,6 @@ def test_stored_pipeline_is_small_and_parses_alike(trained, corpus, tmp_path):
         assert stored(gold.text).to_json() == whole(gold.text).to_json()
 
 
-def test_paths_of_the_machine_are_refused(trained, tmp_path):
-    shutil.copytree(trained, tmp_path / "trained")
-    path = tmp_path / "trained" / "config.cfg"
-    config = load_config(path, interpolate=False)
-    config["corpora"] = {"train": {"@readers": "spacy.Corpus.v1", "path": "/data/train.spacy"}}
-    config.to_disk(path, interpolate=False)
-    with pytest.raises(make_package.PackageError, match=r"found corpora.train.path = '/data/train"):
-        make_package.store(tmp_path / "trained", tmp_path / "stored")
-
-
 def test_training_starts_from_another_pipeline(trained, quickstart_docs):
     expected = spacy.load(trained)
     nlp = load_model_from_config(expected.config, auto_fill=True)
@@ -147,51 +135,6 @@ def test_training_starts_from_another_pipeline(trained, quickstart_docs):
         update(nlp, examples[:2], optimizer)
     for name, pipe in expected.pipeline:
         assert nlp.get_pipe(name).model.to_bytes() != pipe.model.to_bytes(), name
-
-
-def test_student_is_the_shipped_pipeline_with_a_teacher_and_vectors():
-    """Settings left out are filled in; dropout is lower, as the teacher's text is long."""
-    script = srsly.read_yaml(PROJECT / "project.yml")["commands"]
-    [command] = [line for each in script for line in each["script"] if "init-config" in line]
-    [components] = re.findall(r"--pipeline (\S+)", command)
-    written = make_config(ConfigOptions(pipeline=components, ud=True, fit_tokenizer=True))
-    student, shipped = (
-        load_model_from_config(config, auto_fill=True).config
-        for config in (load_config(PROJECT / "student.cfg", interpolate=False), written)
-    )
-    # The student has spaCy's embedding, as it was trained before there was another.
-    embed = "components.tok2vec.model.embed."
-    spacys = {
-        "@architectures": "spacy.MultiHashEmbed.v2",
-        "attrs": ["NORM", "PREFIX", "SUFFIX", "SHAPE"],
-        "rows": [5000, 1000, 2500, 2500],
-    }
-    differ = {
-        f"{embed}{name}": (spacys.get(name), value)
-        for name, value in AFFIX_EMBED.items()
-        if name not in ("width", "include_static_vectors")
-    }
-    differ |= {
-        f"{embed}include_static_vectors": (True, False),
-        "components.root_mst.model.boundary_qrnn_width": (32, 0),
-        "components.root_mst.model.dropout": (0.2, 0.33),
-        "training.dropout": (0.1, 0.2),
-        "training.max_epochs": (-1, 0),
-        "training.max_steps": (12000, 7000),
-        "training.optimizer.learn_rate.total_steps": (12000, 7000),
-    }
-    values = [
-        {".".join(place): value for place, value in walk_dict(config)}
-        for config in (student, shipped)
-    ]
-    kept = ("components.", "training.")
-    found = {
-        name: (values[0].get(name), values[1].get(name))
-        for name in values[0].keys() | values[1].keys()
-        if name.startswith(kept) and values[0].get(name) != values[1].get(name)
-    }
-    assert found == differ
-    assert student["corpora"]["train"]["gold"] == shipped["corpora"]["train"]
 
 
 def test_pages_have_the_projects_commands_and_variables():

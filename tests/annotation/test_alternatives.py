@@ -121,12 +121,6 @@ def test_n_process_keeps_them(unsure, doc):
     assert known(nlp(TEXT)) == known(doc)
 
 
-def test_memory_zone_leaves_nothing_behind(unsure):
-    with unsure.memory_zone():
-        before = known(unsure(TEXT))
-    assert known(unsure(TEXT)) == before
-
-
 # --- makers ------------------------------------------------------------------------------------
 
 SCORES = np.array([[0, 0, 0, 0], [3, 0, 1, 0], [2, 2, 0, 1], [0, 1, 3, 0]], dtype="f")
@@ -140,18 +134,6 @@ def test_samples_depend_on_seed_and_words(make):
     assert make(20, seed=2)(SCORES, WORDS)[0].tolist() != first
     assert make(20, seed=1)(SCORES, ["a", "b", "d"])[0].tolist() != first
     assert make(20, seed=None)(SCORES, WORDS)[0].shape == np.shape(first)
-
-
-@pytest.mark.parametrize("make", [kbest, sample, sample_without_replacement])
-def test_labelled_must_be_true_or_false(make):
-    with pytest.raises(ValueError, match="expected `labelled` of alternatives as true or false"):
-        make(3, labelled="yes")
-
-
-def test_parses_can_be_looked_for(doc):
-    parses = next(doc.sents)._.parses
-    assert len(set(parses)) == len(parses)
-    assert parses.index(parses[1]) == 1
 
 
 @pytest.mark.parametrize("make", [kbest, sample_without_replacement])
@@ -169,11 +151,6 @@ def test_alternatives_alone_come_without_probabilities_of_heads(unsure, change):
 
 
 # --- attributes --------------------------------------------------------------------------------
-
-
-def test_getters_stay_the_same_in_another_process():
-    for _, _, getter in ATTRIBUTES:
-        assert pickle.loads(pickle.dumps(getter)) == getter
 
 
 def test_an_attribute_of_the_users_own_is_not_overwritten():

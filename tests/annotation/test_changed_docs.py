@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import spacy
-from parsers import COPIES
 from spacy.pipeline.functions import merge_entities, merge_noun_chunks
 from spacy.tokens import Doc, Span
 
@@ -203,29 +202,7 @@ def test_docs_without_sentences_are_read(log):
     assert len(log.records) == 1
 
 
-def test_spans_that_are_no_sentences_have_no_details(log):
-    doc = make_doc()
-    assert doc[1:3]._.parses is doc[1:3]._.parse_entropy is None
-    assert "expected one of the sentences that root_mst parsed" in log.records[0].getMessage()
-
-
 # --- copies ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("copy", COPIES.values(), ids=COPIES)
-@pytest.mark.parametrize("change", [merged_by_retokenizer, merged_by_entities])
-def test_copies_of_changed_docs_are_like_changed_copies(copy, change):
-    expected = [None] * 5 + [pytest.approx(prob) for prob in PROBS[6:]]
-    for doc in (copy(change(make_doc())), change(copy(make_doc()))):
-        found = [token._.head_prob for token in doc]
-        assert found[: len(expected)] == expected
-        assert found[len(expected) :] in ([], [None])
-
-
-@pytest.mark.parametrize(("start", "end"), [(2, 5), (0, 3), (4, 9), (7, 11)])
-def test_details_of_parts_of_sentences_are_unknown(start, end):
-    doc = make_doc()[start:end].as_doc(copy_user_data=True)
-    assert {token._.head_prob for token in doc} == {token._.arcs for token in doc} == {None}
 
 
 def test_whole_sentences_are_read_in_slices_and_other_docs():
@@ -233,14 +210,3 @@ def test_whole_sentences_are_read_in_slices_and_other_docs():
     assert [token._.head_prob for token in doc[2:8]] == pytest.approx(PROBS[2:8])
     joined = Doc.from_docs([make_doc()[:6].as_doc(copy_user_data=True), make_doc()])
     assert [token._.head_prob for token in joined] == pytest.approx(PROBS[:6] + PROBS)
-
-
-def test_an_attribute_of_the_doc_with_the_same_name_is_no_record():
-    Doc.set_extension("rootmind", default=None, force=True)
-    try:
-        doc = Doc(VOCAB, words=["a"], heads=[0], deps=["ROOT"])
-        doc._.rootmind = 1
-        assert doc[0]._.head_prob is None
-        assert doc[:]._.parses is None
-    finally:
-        Doc.remove_extension("rootmind")

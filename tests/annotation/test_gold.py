@@ -318,19 +318,3 @@ def test_training_starts_prefer_those_on_the_doc(vocab):
 )
 def test_choice_of_the_root_label(counts, label):
     assert choose_root_label(counts) == label
-
-
-def test_training_and_reading_agree_on_the_root_label(vocab):
-    """Three roots are labelled `pred`, two `root`; `debug` is tested with the CLI."""
-    nlp = spacy.blank("xx")
-    parser = nlp.add_pipe("root_mst")
-    references = [
-        Doc(vocab, words=["a", "b"], heads=[0, 0], deps=[label, "dep"])
-        for label in ("pred", "root", "pred", "pred", "root")
-    ]
-    examples = [Example(Doc(vocab, words=["a", "b"]), doc) for doc in references]
-    nlp.initialize(lambda: examples)
-    assert parser.root_label == "root"
-    assert parser.labels == ("root", "dep")
-    heads = [annotated_heads(doc, parser.root_label)[0][0] for doc in references]
-    assert heads == [MISSING, 0, MISSING, MISSING, 0]

@@ -1,8 +1,5 @@
 """Records of parse details: from words to tokens, into a Doc, and back."""
 
-import copy
-import pickle
-
 import numpy as np
 import pytest
 import spacy
@@ -10,7 +7,6 @@ from parsers import COPIES
 from spacy.tokens import Doc
 
 from spacy_rootmind.annotation.details import (
-    FORMAT,
     NOT_PROVEN,
     Alternatives,
     ArcTable,
@@ -19,8 +15,6 @@ from spacy_rootmind.annotation.details import (
 )
 from spacy_rootmind.annotation.extensions import register_extensions
 from spacy_rootmind.annotation.records import (
-    StoredRecord,
-    is_record_key,
     read_record,
     store_records,
 )
@@ -128,12 +122,6 @@ def test_records_are_read_as_they_were_stored(copy):
     assert_same(read_record(doc[:5]), make_record())
 
 
-def test_every_stored_record_has_its_format():
-    [(key, packed)] = stored_doc().user_data.items()
-    assert is_record_key(key)
-    assert packed["format"] == FORMAT
-
-
 def test_storing_again_replaces_all_records():
     doc = stored_doc()
     doc.user_data["mine"] = 1
@@ -160,13 +148,3 @@ def test_a_record_is_read_once_however_many_tokens_ask(monkeypatch):
     # Records that this process has made itself need no check.
     assert [token._.head_prob for token in stored_doc()[:5]]
     assert len(checked) == 1
-
-
-def test_what_was_read_is_not_copied_or_saved():
-    doc = stored_doc()
-    [packed] = doc.user_data.values()
-    assert type(packed) is StoredRecord
-    for copied in (copy.copy(packed), copy.deepcopy(packed), pickle.loads(pickle.dumps(packed))):
-        assert type(copied) is dict
-        assert copied.keys() == packed.keys()
-    assert type(next(iter(Doc(VOCAB).from_bytes(doc.to_bytes()).user_data.values()))) is dict

@@ -65,16 +65,6 @@ def test_labels_take_the_roots_own_label(root_label):
     assert [token.dep_ == root_label for token in doc] == [t.head.i == t.i for t in doc]
 
 
-def test_labels_of_missing_heads_are_not_the_roots():
-    """Most determiners have lost their head, and so look like roots."""
-    nlp = make_nlp()
-    words, deps = ["The", "dog", "barks", "."], ["det", "nsubj", "ROOT", "punct"]
-    lost = Doc(nlp.vocab, words=words, heads=[None, 2, None, None], deps=["det", "nsubj", "", ""])
-    kept = Doc(nlp.vocab, words=words, heads=[1, 2, 2, 2], deps=deps)
-    nlp.initialize(lambda: gold_examples([lost, lost, kept], nlp))
-    assert nlp.get_pipe("root_mst").root_label == "ROOT"
-
-
 def test_labels_that_do_not_occur_are_refused():
     nlp = make_nlp()
     examples = [example_of(nlp)]
@@ -344,17 +334,3 @@ def test_add_pipe_with_the_default_model_trains():
     for _ in range(2):
         nlp.update(examples)
     assert_parsed(nlp("She saw the cat ."))
-
-
-def test_finish_update_takes_a_function_that_collects_gradients(quickstart_docs):
-    """`nlp.rehearse` gives components such a function, which knows of no learning rate."""
-    nlp, examples = initialized(quickstart_docs[:4])
-    collected = {}
-
-    def collect(key, weights, gradient):
-        collected[key] = np.abs(gradient).max()
-        return weights, gradient
-
-    nlp.update(examples, sgd=collect)
-    trees = nlp.get_pipe("root_mst").model.get_ref("trees")
-    assert collected[trees.id, "root"] > 0

@@ -6,13 +6,10 @@ import spacy
 from parsers import LISTENER, LISTENING, SMALL_MODEL
 from spacy.training import Example
 from spacy.util import fix_random_seed, load_model_from_config
-from thinc.api import Config, MPSOps, NumpyOps
+from thinc.api import Config
 
-from spacy_rootmind.cli.init_config import make_config
-from spacy_rootmind.cli.options import ConfigOptions
 from spacy_rootmind.compat import forward_of
 from spacy_rootmind.network.type_cache import TypeCache
-from spacy_rootmind.pipeline.callbacks import make_fast_cpu
 
 CALLBACK = {"@callbacks": "spacy_rootmind.fast_cpu.v1"}
 
@@ -116,18 +113,6 @@ def test_training_is_that_with_blis(quickstart_docs):
             np.testing.assert_allclose(a, b, rtol=1e-2, atol=1e-3)
 
 
-def test_other_backends_stay():
-    """Only Thinc's plain CPU operations change, not a GPU's, nor those for Apple's processors."""
-    nlp = make_nlp(OTHERS, callback=None)
-    apple = MPSOps()
-    assert isinstance(apple, NumpyOps)
-    for node in nlp.get_pipe("tagger").model.walk():
-        node.ops = apple
-    assert make_fast_cpu()(nlp) is nlp
-    assert all(node.ops is apple for node in nlp.get_pipe("tagger").model.walk())
-    assert libraries(nlp)["tok2vec"] == {False}
-
-
 def libraries_after_replacing(nlp, *names):
     """The libraries of components whose listeners are replaced, once they have been used."""
     for name in names:
@@ -155,15 +140,6 @@ def test_all_components_keep_numpy_where_listeners_are_replaced(quickstart_docs,
     for name in ("tok2vec", "tagger", "root_mst"):
         other.add_pipe(name, source=nlp)
     assert libraries_after_replacing(other, "tagger", "root_mst") == [{False}] * 2
-
-
-@pytest.mark.parametrize("more", ["", "trainable_lemmatizer,"])
-def test_pipelines_of_init_config_use_numpy(more):
-    options = ConfigOptions(pipeline=f"tagger,morphologizer,{more}root_mst", ud=True)
-    nlp = load_model_from_config(make_config(options), auto_fill=bool(more))
-    # These have no network.
-    assert set(libraries(nlp)) == set(nlp.pipe_names) - {"attribute_ruler", "ud_tag_repair"}
-    assert all(found == {False} for found in libraries(nlp).values())
 
 
 def test_the_parser_keeps_numpy_where_listeners_are_replaced(quickstart_docs, tmp_path):

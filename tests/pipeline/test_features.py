@@ -140,19 +140,6 @@ def test_a_listener_as_features_is_refused():
 # --- use and saving ----------------------------------------------------------------------------
 
 
-def test_saved_pipeline_parses_alike(tagged, tmp_path):
-    expected = [arcs_of(doc) for doc in tagged.pipe(TEXTS)]
-    tagged.to_disk(tmp_path / "model")
-    loaded = spacy.load(tmp_path / "model")
-    assert [arcs_of(doc) for doc in loaded.pipe(TEXTS)] == expected
-    again = spacy.blank("xx").from_config(loaded.config).from_bytes(tagged.to_bytes())
-    assert [arcs_of(doc) for doc in again.pipe(TEXTS)] == expected
-    with loaded.memory_zone():
-        assert [arcs_of(doc) for doc in loaded.pipe(TEXTS)] == expected
-    docs = loaded.pipe(TEXTS * 2, n_process=2, batch_size=2)
-    assert [arcs_of(doc) for doc in docs] == expected * 2
-
-
 def test_a_parser_with_a_copy_of_shared_vectors_parses_alike(tagged, examples, monkeypatch):
     """Also long Docs, of which it computes the vectors in slices."""
     nlp = tagged.from_config(tagged.config).from_bytes(tagged.to_bytes())
@@ -189,25 +176,6 @@ def test_static_vectors_are_features_of_the_parser(examples, tmp_path):
     assert before.shape[1] == width + 8
     np.testing.assert_array_equal(moved[:, :width], before[:, :width])
     assert not np.allclose(moved[:, width:], before[:, width:])
-
-
-def test_scores_depend_on_the_attributes_read():
-    nlp = make_nlp(model=with_features("TAG", "MORPH", "LEMMA"))
-    nlp.get_pipe("root_mst").add_label("obj")
-    nlp.initialize()
-    words = ["a", "b", "c"]
-    model = nlp.get_pipe("root_mst").model
-
-    def scores(tags=("N", "V", "N"), morph="Case=Nom", lemma="b", pos="NOUN"):
-        annotation = {"tags": tags, "morphs": ["", morph, ""], "lemmas": ["a", lemma, "c"]}
-        doc = Doc(nlp.vocab, words=words, pos=[pos] * 3, **annotation)
-        return model.predict([doc]).trees.arcs[0]
-
-    expected = scores()
-    np.testing.assert_array_equal(scores(pos="VERB"), expected)
-    assert not np.allclose(scores(lemma="x"), expected)
-    assert not np.allclose(scores(tags=("N", "N", "N")), expected)
-    assert not np.allclose(scores(morph="Case=Acc"), expected)
 
 
 def test_docs_without_words_need_no_attributes_and_single_tokens_may_lack_them(tagged):

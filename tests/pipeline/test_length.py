@@ -5,7 +5,6 @@ import logging
 import math
 import multiprocessing
 import sys
-import weakref
 
 import numpy as np
 import pytest
@@ -278,22 +277,6 @@ def test_a_long_doc_seen_in_slices_is_parsed_as_if_seen_whole(
     assert len(again.ents) > 30
 
 
-def test_a_long_doc_among_others_is_parsed_as_alone(segmenter, quickstart_docs, monkeypatch):
-    words = [token.text for doc in quickstart_docs[:10] for token in doc]
-
-    def docs():
-        return [segmenter.make_doc(text) for text in ("", "The cat slept.", " ")] + [
-            Doc(segmenter.vocab, words=words),
-            segmenter.make_doc("A dog came. It slept."),
-        ]
-
-    whole = [parse_of(doc) for doc in segmenter.pipe(docs())]
-    monkeypatch.setattr("spacy_rootmind.pipeline.prediction.MAX_TOKENS", 16)
-    monkeypatch.setattr("spacy_rootmind.pipeline.prediction.CONTEXT", 8)
-    monkeypatch.setattr("spacy_rootmind.pipeline.prediction.MAX_SCORES", 50)
-    assert [parse_of(doc) for doc in segmenter.pipe(docs())] == whole
-
-
 def test_a_long_doc_with_shared_vectors_is_parsed_as_if_seen_at_once(quickstart_docs, monkeypatch):
     nlp = spacy.blank("xx")
     nlp.add_pipe("tok2vec", config={"model": SMALL_MODEL["tok2vec"]})
@@ -307,24 +290,6 @@ def test_a_long_doc_with_shared_vectors_is_parsed_as_if_seen_at_once(quickstart_
 
 
 # --- memory --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("step", ["score", "find_vectors"])
-def test_prediction_drops_the_callbacks_for_gradients(segmenter, monkeypatch, step):
-    """They hold the output of every layer, so that one more batch would be in memory."""
-    run, callbacks = getattr(prediction, step), []
-
-    def run_and_watch(*args, **kwargs):
-        assert not any(callback() for callback in callbacks)
-        result, backprop = run(*args, **kwargs)
-        callbacks.append(weakref.ref(backprop))
-        return result, backprop
-
-    monkeypatch.setattr(prediction, step, run_and_watch)
-    monkeypatch.setattr(prediction, "MAX_TOKENS", 16)
-    monkeypatch.setattr(prediction, "MAX_SCORES", 50)
-    segmenter(segmenter.make_doc("The dog barks. A cat slept. " * 10))
-    assert len(callbacks) > 2
 
 
 def test_no_call_of_the_network_gets_more_than_allowed(segmenter, quickstart_docs, monkeypatch):

@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 import spacy
-from parsers import assign, make_nlp
+from parsers import make_nlp
 from spacy.util import get_lang_class, registry
 from thinc.api import Config
 
@@ -132,24 +132,6 @@ def test_settings_passed_when_loading_take_precedence(nlp, tmp_path):
     assert settings_of(again) == {**default_settings(), "arc_threshold": 0.125}
 
 
-def test_two_parsers_in_a_pipeline_have_their_own_settings(nlp, tmp_path):
-    nlp.add_pipe("root_mst", name="other", config={"model": block(nlp)["model"]})
-    configure(nlp, "other", projective=True)
-    configure(nlp, temperature=2.0)
-    again = via_disk(nlp, tmp_path / "model")
-    assert settings_of(again) == {**default_settings(), "temperature": 2.0}
-    assert settings_of(again, "other") == {**default_settings(), "projective": True}
-
-
-def test_renamed_and_disabled_components_know_their_config(nlp, tmp_path):
-    nlp.rename_pipe("root_mst", "trees")
-    nlp.disable_pipe("trees")
-    configure(nlp, "trees", confidence=True)
-    assert block(nlp, "trees")["confidence"] is True
-    again = via_disk(nlp, tmp_path / "model")
-    assert parser_of(again, "trees").settings.confidence is True
-
-
 def test_variables_in_the_config_are_replaced(nlp, tmp_path):
     nlp.to_disk(tmp_path / "first")
     path = tmp_path / "first" / "config.cfg"
@@ -176,18 +158,11 @@ def taken_from(nlp):
     return target
 
 
-def renamed(nlp):
-    target = spacy.blank("xx")
-    target.add_pipe("root_mst", name="trees", source=nlp)
-    target.rename_pipe("trees", "root_mst")
-    return target
-
-
 def unpickled(nlp):
     return pickle.loads(pickle.dumps(nlp))
 
 
-@pytest.mark.parametrize("move", [taken_from, renamed, unpickled, copy.deepcopy])
+@pytest.mark.parametrize("move", [taken_from, unpickled, copy.deepcopy])
 def test_settings_changed_after_a_move_are_in_the_config_and_come_back(move, nlp, tmp_path):
     configure(nlp, max_sentence_length=55)
     moved = move(nlp)
@@ -200,15 +175,6 @@ def test_settings_changed_after_a_move_are_in_the_config_and_come_back(move, nlp
     again = via_disk(moved, tmp_path / "model", config=overrides)
     assert settings_of(again) == {**EXPECTED, "confidence": False}
     assert settings_of(copy_of(moved)) == EXPECTED
-
-
-def test_a_component_without_a_pipeline_can_be_changed(parsing):
-    parser = spacy.blank("xx").create_pipe("root_mst")
-    assign(parser, temperature=3.0)
-    assert parser.temperature == 3.0
-    _, parser = parsing.remove_pipe("root_mst")
-    assign(parser, confidence=True)
-    assert 0 < parser(parsing.make_doc("It rained."))[0]._.head_prob <= 1
 
 
 # --- functions ---------------------------------------------------------------------------------
@@ -231,15 +197,6 @@ def test_functions_of_the_package_know_their_block(name, function):
     parser = parser_of(make_nlp(**{name: function.config}))
     assert parser.settings.as_config()[name] == function.config
     assert pickle.loads(pickle.dumps(made)).config == made.config
-
-
-def test_a_changed_block_of_the_config_changes_no_settings(nlp):
-    configure(nlp, alternatives=kbest(3))
-    parser = parser_of(nlp)
-    block(nlp)["alternatives"]["k"] = 7
-    parser.settings.as_config()["alternatives"]["k"] = 8
-    assert parser.settings.as_config()["alternatives"]["k"] == 3
-    assert parser.saved_settings["alternatives"]["k"] == 3
 
 
 def first_is_root(doc):

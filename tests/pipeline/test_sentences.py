@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 import spacy
-from gradients import assert_directional
 from parsers import (
     arcs_of,
     assert_parsed,
@@ -28,7 +27,7 @@ from spacy.training import Example
 from strategies import rng_for
 
 from spacy_rootmind.annotation.details import ParseDetails
-from spacy_rootmind.annotation.gold import GoldBatch, training_starts
+from spacy_rootmind.annotation.gold import GoldBatch
 from spacy_rootmind.annotation.sentences import (
     CERTAIN,
     TokenRow,
@@ -46,7 +45,6 @@ from spacy_rootmind.pipeline.details import sigmoid
 from spacy_rootmind.pipeline.prediction import plan_sentences
 from spacy_rootmind.pipeline.sentence_parser import PredictionContext
 from spacy_rootmind.pipeline.settings import Settings
-from spacy_rootmind.trees.conventions import MISSING
 
 VOCAB = spacy.blank("xx").vocab
 TEXT = "The teacher woke up. A dog that she met slept. Who broke the old window?"
@@ -307,46 +305,8 @@ def test_training_docs_of_one_sentence_each_are_told_of_and_learnt(
         assert starts_of(pipeline(doc)) == [0, 12]
 
 
-def test_training_docs_of_several_sentences_are_not_warned_of(quickstart_docs, caplog):
-    for docs in (
-        join(quickstart_docs[:20], 2),
-        [*quickstart_docs[:10], *join(quickstart_docs[10:12], 2)],
-    ):
-        nlp = make_nlp()
-        with caplog.at_level(logging.WARNING, logger="spacy"):
-            nlp.initialize(lambda docs=docs, nlp=nlp: gold_examples(docs, nlp))
-        assert warnings_of(caplog) == []
-        assert nlp.get_pipe("root_mst").cfg["finds_boundaries"] is True
-
-
-def unannotated(nlp, n=5):
-    """Examples whose references are bare tokens, as a streamed corpus may start with."""
-    docs = [Doc(nlp.vocab, words=["It", "rained", "."]) for _ in range(n)]
-    return gold_examples(docs, nlp)
-
-
 def finds_boundaries(nlp):
     return nlp.get_pipe("root_mst").cfg["finds_boundaries"]
-
-
-@pytest.mark.parametrize("words", [[], ["Yes"], ["\n"], ["Yes", "\n"]])
-def test_docs_of_a_word_at_most_are_no_evidence(quickstart_docs, caplog, words):
-    """spaCy counts an empty Doc as annotated."""
-    nlp = make_nlp()
-    heads = [0] * len(words)
-    tiny = Doc(nlp.vocab, words=words, heads=heads, deps=["ROOT"] * len(words))
-    streamed = [*unannotated(nlp), *gold_examples([tiny], nlp)]
-    labels = {"root_label": "ROOT", "labels": ["nsubj"]}
-    with caplog.at_level(logging.WARNING, logger="spacy"):
-        nlp.get_pipe("root_mst").initialize(lambda: streamed, nlp=nlp, labels=labels)
-    assert not finds_boundaries(nlp)
-    assert warnings_of(caplog) == []
-    assert starts_of(nlp("One sentence. Another.")) == [0]
-    other = make_nlp()
-    single = gold_examples([tiny, *quickstart_docs[:3]], other)
-    with caplog.at_level(logging.WARNING, logger="spacy"):
-        other.initialize(lambda: single)
-    assert len(warnings_of(caplog)) == 1
 
 
 def test_boundaries_are_learnt_once_training_sees_one(quickstart_docs, caplog, tmp_path):
@@ -369,27 +329,6 @@ def test_boundaries_are_learnt_once_training_sees_one(quickstart_docs, caplog, t
     nlp.to_disk(tmp_path)
     assert finds_boundaries(spacy.load(tmp_path))
     assert not warnings_of(caplog)
-
-
-def test_a_batch_with_a_boundary_is_trained_on_it(quickstart_docs):
-    """Without a step as well; `get_loss` gives the loss of `update` and changes nothing."""
-    nlp = make_nlp()
-    nlp.initialize(lambda: gold_examples(quickstart_docs[:10], nlp))
-    parser = nlp.get_pipe("root_mst")
-    examples = gold_examples(join(quickstart_docs[:4], 2), nlp)
-    scores, _ = parser.model.begin_update(parser.training_input(examples))
-    loss, gradient = parser.get_loss(examples, scores)
-    assert gradient.boundaries is not None
-    assert not finds_boundaries(nlp)
-    losses = parser.update(examples, sgd=None, losses={})
-    assert losses["root_mst"] == pytest.approx(loss, rel=1e-5)
-    assert finds_boundaries(nlp)
-    boundaries = parser.model.get_ref("boundaries")
-    assert any(
-        np.abs(node.get_grad(name)).max() > 0
-        for node in boundaries.walk()
-        for name in node.param_names
-    )
 
 
 @pytest.mark.parametrize("mode", ["given", "doc"])
@@ -446,21 +385,6 @@ def test_doc_mode_takes_a_doc_for_one_sentence(segmenter, make):
         assert_parsed(parsed)
 
 
-def test_doc_mode_trains_on_whole_docs(quickstart_docs):
-    docs = join(quickstart_docs[:6], 3)
-    nlp = make_nlp(sentences="doc")
-    examples = gold_examples(docs, nlp)
-    for example in examples:
-        assert training_starts(example, "ROOT", "doc").tolist() == [0, len(example.predicted)]
-    gold = GoldBatch.from_examples(examples, "ROOT", "doc")
-    assert [len(sentences) for sentences in gold.sentences] == [1, 1]
-    assert (gold.heads == MISSING).sum() == 2
-    for example, doc in zip(examples, docs, strict=True):
-        # Also where boundaries are there.
-        example.predicted[3].is_sent_start = True
-        assert training_starts(example, "ROOT", "doc").tolist() == [0, len(doc)]
-
-
 # --- loss and gradient of the boundary head ------------------------------------------------------
 
 
@@ -481,25 +405,6 @@ def scores_of(parser, examples):
     gold = GoldBatch.from_examples(examples, parser.root_label, parser.settings.sentences)
     docs = [eg.predicted for eg in examples]
     return gold, parser.model.predict(ParserInput(docs, gold.sentences))
-
-
-def test_boundary_gradient_in_the_component_matches_finite_differences(learning):
-    """And that of tokens of which nothing is known is zero."""
-    parser, examples = learning
-    gold, scores = scores_of(parser, examples)
-    boundaries = scores.boundaries.astype("d")
-    moved = scores._replace(boundaries=boundaries)
-    _, gradient = parser.get_loss(examples, moved)
-    rng = rng_for("boundary gradient")
-    assert_directional(
-        *(lambda: parser.get_loss(examples, moved)[0], boundaries, gradient.boundaries, rng),
-        rel=1e-4,
-    )
-    assert ((gradient.boundaries != 0) == (gold.boundaries != MISSING)).all()
-    # Nothing is known of one Doc, and two marks of the other.
-    starts = np.cumsum([len(example.predicted) for example in examples])
-    known = np.flatnonzero(gradient.boundaries[starts[1] :])
-    assert known.tolist() == [7 + 2, 7 + 4]
 
 
 # --- odd batches ---------------------------------------------------------------------------------
@@ -620,24 +525,6 @@ def test_lines_constraints_and_joined_sentences_leave_probabilities_of_starts(ma
         if prob is not None and (prob > 0.5) != token.is_sent_start
     }
     assert decided == {"window": True, ")": False, "The": True, "She": False}
-
-
-def test_probabilities_of_starts_are_saved_and_outdated_with_their_sentence(make):
-    nlp = make(confidence=True)
-    doc = nlp(TEXT)
-    probs = start_probs(doc)
-    assert starts_of(doc) == TEXT_STARTS
-    assert None not in probs[1:]
-    again = Doc(nlp.vocab).from_bytes(doc.to_bytes())
-    assert start_probs(again) == start_probs(doc.copy()) == probs
-    # A head is another matter.
-    again[0].head = again[2]
-    assert again[0]._.head_prob is None
-    assert start_probs(again) == probs
-    again[14].head = again[14]
-    assert starts_of(again)[:3] == TEXT_STARTS
-    assert len(starts_of(again)) > 3
-    assert start_probs(again) == probs[:12] + [None] * (len(doc) - 12)
 
 
 # --- sentences without a word -------------------------------------------------------------------

@@ -1,8 +1,6 @@
 """Temperatures: what is fitted, what is kept, and the corpus reader in a training run."""
 
 import json
-import re
-from weakref import WeakSet
 
 import numpy as np
 import pytest
@@ -16,9 +14,8 @@ from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 from strategies import rng_for
 
-from spacy_rootmind import decode, sample_trees
+from spacy_rootmind import sample_trees
 from spacy_rootmind.annotation.sentences import sentences_of
-from spacy_rootmind.network import label_scorer
 from spacy_rootmind.network.architecture import ParserInput
 from spacy_rootmind.pipeline.calibration_corpus import (
     annotate_before,
@@ -26,8 +23,6 @@ from spacy_rootmind.pipeline.calibration_corpus import (
     spread,
 )
 from spacy_rootmind.training.calibration import (
-    LEAST,
-    MOST,
     fit_label_temperature,
     fit_temperature,
     head_loss,
@@ -99,26 +94,6 @@ def test_fit_without_anything_known_is_one():
     assert fit_temperature([empty]) == 1.0
     assert fit_label_temperature([]) == 1.0
     assert fit_label_temperature([(np.zeros((0, 3), "f"), np.zeros(0, "i8"))]) == 1.0
-
-
-def test_fit_stays_within_its_bounds():
-    [(scores, lengths, _)] = drawn_batches(rng_for("bounds"), 1.0, n_batches=1)
-    best = decode(scores, lengths=lengths).astype(int)
-    best[best < 0] = MISSING
-    # All gold heads are the parse's own: the more confident the better.
-    assert LEAST <= fit_temperature([(scores, lengths, best)]) < 2 * LEAST
-    # Gold heads that have nothing to do with the scores: the less sure the better.
-    worst = decode(-scores, lengths=lengths).astype(int)
-    worst[worst < 0] = MISSING
-    assert MOST / 2 < fit_temperature([(scores, lengths, worst)]) <= MOST
-
-
-def test_fit_survives_heads_that_scores_rule_out():
-    scores = np.zeros((1, 3, 3), "f")
-    scores[0, 1, 0] = 3000.0
-    scores[0, 2, 1] = 3000.0
-    gold = np.array([[MISSING, 2, 0]])
-    assert LEAST <= fit_temperature([(scores, np.array([2]), gold)]) <= MOST
 
 
 # --- in the component --------------------------------------------------------------------------
@@ -223,27 +198,6 @@ def test_fit_finds_the_temperature_that_labels_were_drawn_at(temperature):
     assert label_loss(batches, fitted * 1.05) > least < label_loss(batches, fitted * 0.95)
 
 
-def test_labels_are_scored_in_batches_of_bounded_size(make, dev, monkeypatch):
-    """Memory stays bounded on long Docs, and what is fitted stays the same."""
-    nlp = make()
-    parser = nlp.get_pipe("root_mst")
-    parser.fit_temperature(gold_examples(dev, nlp))
-    together = parser.cfg["label_temperature"]
-    seen = []
-    labeller = parser.model.get_ref("labels")
-    forward = labeller._func
-
-    def counted(model, X, is_train):
-        seen.append(len(X[2]))
-        return forward(model, X, is_train)
-
-    monkeypatch.setattr(labeller, "_func", counted)
-    monkeypatch.setattr(label_scorer, "MAX_ARCS", 7)
-    parser.fit_temperature(gold_examples(dev, nlp))
-    assert max(seen) == 7
-    assert parser.cfg["label_temperature"] == pytest.approx(together, rel=1e-4)
-
-
 def test_config_wins_over_what_is_fitted(make, dev):
     nlp = make(temperature=3.0, confidence=True)
     parser = nlp.get_pipe("root_mst")
@@ -315,28 +269,6 @@ def test_fit_takes_any_iterable_and_odd_examples(make, dev):
     assert parser.fit_temperature(iter(odd)) == pytest.approx(plain, rel=1e-6)
     assert parser.fit_temperature(blank) == 1.0
     assert parser.fit_temperature([]) == 1.0
-
-
-def test_fitted_temperature_goes_to_disk_and_back(make, dev, tmp_path):
-    nlp = make(confidence=True)
-    fitted = nlp.get_pipe("root_mst").fit_temperature(gold_examples(dev, nlp))
-    of_labels = pytest.approx(nlp.get_pipe("root_mst").cfg["label_temperature"], rel=1e-9)
-    nlp.to_disk(tmp_path)
-    # JSON has ten digits of it.
-    fitted = pytest.approx(fitted, rel=1e-9)
-    assert srsly.read_json(tmp_path / "root_mst" / "cfg")["temperature"] == fitted
-    text = "She said that it rained."
-    expected = nlp(text)[0].sent._.parse_log_prob
-    bare = make_nlp(confidence=True)
-    bare.get_pipe("root_mst").from_bytes(
-        nlp.get_pipe("root_mst").to_bytes(exclude=["vocab"]), exclude=["vocab"]
-    )
-    for again in (spacy.load(tmp_path), make_nlp(confidence=True).from_bytes(nlp.to_bytes()), bare):
-        assert again.get_pipe("root_mst").temperature == fitted
-        assert again.get_pipe("root_mst").cfg["label_temperature"] == of_labels
-        assert again(text)[0].sent._.parse_log_prob == pytest.approx(expected, abs=1e-6)
-    other = spacy.load(tmp_path, config={"components.root_mst.temperature": 2.0})
-    assert other.get_pipe("root_mst").temperature == 2.0
 
 
 # --- the corpus reader ---------------------------------------------------------------------------
@@ -413,28 +345,6 @@ def test_reader_leaves_its_examples_as_they_were_read(make, dev):
         if len(example.predicted) > 1:
             assert not example.predicted.has_annotation("SENT_START")
         assert not example.predicted.user_data
-
-
-def test_reader_keeps_what_components_leave_on_few_docs_at_a_time(make, monkeypatch):
-    class Activations:
-        pass
-
-    left, most = WeakSet(), 0
-
-    @spacy.Language.component("test_rootmind_activations")
-    def leave(doc):
-        nonlocal most
-        doc.user_data["activations"] = activations = Activations()
-        left.add(activations)
-        most = max(most, len(left))
-        return doc
-
-    monkeypatch.setattr("spacy_rootmind.pipeline.calibration_corpus.CHUNK", 8)
-    nlp = make()
-    nlp.add_pipe("test_rootmind_activations", first=True)
-    fit(nlp, [nlp.make_doc("She slept.")] * 200)
-    # Two chunks each: of these, and of the 32 Docs that the parser takes together.
-    assert 8 <= most <= 2 * 8 + 2 * 32
 
 
 @pytest.mark.parametrize("is_frozen", [True, False])
@@ -542,12 +452,3 @@ def test_training_fits_the_temperature_of_what_it_saves(workspace, dev, shared):
         # As it is saved, it is the one that fits these weights.
         fit(nlp, dev)
         assert parser.temperature == pytest.approx(saved, rel=0.02)
-
-
-@pytest.mark.workflow
-def test_debug_data_reads_the_dev_corpus(workspace):
-    """It initializes the parser first, whose temperatures are then fitted."""
-    done = workspace("debug", "data", "config.cfg")
-    assert "Corpus is loadable" in done.stdout, done.stdout + done.stderr
-    # spaCy's one complaint is that 20 Docs are few.
-    assert re.search(r"20 evaluation docs.*1 error", done.stdout, re.DOTALL)

@@ -1,7 +1,6 @@
 """Learning from tree distributions: the losses, what Docs keep, and whole trainings."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,26 +9,22 @@ import spacy
 from gradients import assert_directional
 from parsers import SMALL_MODEL, assign, gold_examples, make_nlp, train
 from reference import FloatArray
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc
 from spacy.training import Example
 from strategies import rng_for
 from thinc.api import Ops
 
 from spacy_rootmind import TreeDistribution
-from spacy_rootmind.annotation.details import StoredDistribution
 from spacy_rootmind.annotation.gold import GoldBatch
 from spacy_rootmind.annotation.records import read_record
-from spacy_rootmind.annotation.sentences import sentences_of, words_of
-from spacy_rootmind.annotation.teacher_records import arc_probabilities, average, find_targets
+from spacy_rootmind.annotation.sentences import sentences_of
+from spacy_rootmind.annotation.teacher_records import average
 from spacy_rootmind.network.architecture import ParserInput
 from spacy_rootmind.network.layout import Layout
-from spacy_rootmind.pipeline.details import sigmoid, teacher_name
-from spacy_rootmind.pipeline.serialization import save_folder
 from spacy_rootmind.training.losses import tree_cross_entropy
 from spacy_rootmind.trees.conventions import MISSING
 
 OPS = Ops()
-LINEAR_MODEL = {"@architectures": "spacy_rootmind.LinearParser.v1", "arc_bits": 12}
 TEXT = "The cat  saw a dog that slept.\nShe said that it rained. A man waved!"
 
 
@@ -169,27 +164,6 @@ def test_a_teacher_that_was_trained_further_is_another(quickstart_docs):
     assert {len(stored) for _, stored in stored_of(doc)} == {2}
 
 
-@pytest.mark.parametrize("model", [SMALL_MODEL, LINEAR_MODEL], ids=["biaffine", "linear"])
-def test_parsers_that_score_one_label_are_different_teachers(model):
-    """Nothing trains their label layers."""
-    names = set()
-    for heads, deps in (([1, 1], ["det", "ROOT"]), ([0, 0], ["ROOT", "det"])):
-        nlp = make_nlp(model=model, distribution_threshold=1e-9)
-        gold = Doc(nlp.vocab, words=["the", "cat"], heads=heads, deps=deps)
-        train(nlp, gold_examples([gold], nlp), steps=2)
-        names |= {one.teacher for _, stored in stored_of(nlp("the cat")) for one in stored}
-    assert len(names) == 2
-
-
-def test_a_parser_in_half_precision_is_the_same_teacher(teacher, tmp_path):
-    parser = teacher.get_pipe("root_mst")
-    save_folder(parser, tmp_path, ["vocab"], half_precision=True)
-    rounded = make_nlp().get_pipe("root_mst").from_disk(tmp_path, exclude=["vocab"])
-    name = teacher_name(parser.model, parser.labels)
-    assert teacher_name(rounded.model, rounded.labels) == name
-    assert teacher_name(parser.model, parser.labels[::-1]) != name
-
-
 def saved_and_loaded(nlp, folder):
     nlp.to_disk(folder)
     return spacy.load(folder)
@@ -227,46 +201,6 @@ def test_starts_that_the_doc_states_are_certain(teacher):
     np.testing.assert_allclose(again, found, atol=1e-6)
     others = np.array([i for i in words if i not in stated])
     np.testing.assert_allclose(found[others], starts_taught_in(doc)[others], atol=1e-6)
-
-
-def test_starts_at_blank_lines_are_certain(teacher):
-    doc = Doc(teacher.vocab, words=["The", "committee", "\n\n", "which", "they", "left"])
-    assert starts_taught_in(teacher(doc))[3] == 1.0
-    assign(teacher.get_pipe("root_mst"), blank_lines=False)
-    assert starts_taught_in(teacher(copy_of(doc, teacher.vocab)))[3] < 1.0
-
-
-def test_starts_of_a_line_s_marks_are_learnt_at_the_first_mark(teacher):
-    """By the first teacher, and by another one that gets its Docs."""
-    doc = teacher.make_doc("The committee left\n- Which they left\nThey")
-    network = teacher.get_pipe("root_mst").model
-    words = words_of(doc)
-    odds = network.predict(ParserInput([doc], [[np.arange(len(doc))]], [words])).boundaries
-    expected = sigmoid(odds[4:6].astype("f8")).sum()
-    assert 0 < expected < 1
-    for taught in (teacher(doc), teacher.get_pipe("root_mst")(doc)):
-        assert starts_taught_in(taught)[4:6] == pytest.approx([expected, 0.0], abs=1e-5)
-
-
-def test_distributions_survive_saving(teacher):
-    doc = teacher(TEXT)
-    saved = DocBin(store_user_data=True, docs=[doc]).to_bytes()
-    [loaded] = DocBin().from_bytes(saved).get_docs(teacher.vocab)
-    for (_, [before]), (_, [after]) in zip(stored_of(doc), stored_of(loaded), strict=True):
-        for name, value in vars(before).items():
-            np.testing.assert_array_equal(value, getattr(after, name))
-            assert type(value) is type(getattr(after, name))
-
-
-def test_nothing_is_stored_unless_asked_for(trained):
-    doc = trained(TEXT)
-    assert not doc.user_data
-    assert not find_targets(Example(trained.make_doc(TEXT), doc), *bounds_of(trained, doc))
-
-
-def bounds_of(nlp, doc):
-    starts = np.array([*(sent.start for sent in doc.sents), len(doc)])
-    return starts, sentences_of(doc)
 
 
 def test_several_teachers_average(teacher, quickstart_docs):
@@ -309,24 +243,6 @@ def align(nlp, doc, predicted=None, **settings):
     return GoldBatch.from_examples([example], "ROOT", **settings)
 
 
-@pytest.mark.parametrize(("probability", "expected"), [(0.9, True), (0.4, False)])
-def test_a_teachers_probable_boundary_is_one_that_training_has_seen(
-    teacher, monkeypatch, probability, expected
-):
-    parser = make_nlp().get_pipe("root_mst")
-    parser.initialize(lambda: [Example(teacher.make_doc("Yes"), teacher("Yes"))])
-    assert not parser.cfg["finds_boundaries"]
-    doc = teacher(TEXT)
-    gold = align(teacher, doc)
-    inside = np.where(gold.boundaries == MISSING, MISSING, 0.1)
-    inside[np.flatnonzero(inside != MISSING)[0]] = probability
-    monkeypatch.setattr(
-        GoldBatch, "from_examples", lambda *_, **__: replace(gold, boundaries=inside)
-    )
-    parser.update([Example(teacher.make_doc(TEXT), doc)])
-    assert parser.cfg["finds_boundaries"] is expected
-
-
 def test_sentences_with_teachers_have_no_gold(teacher):
     doc = teacher(TEXT)
     batch = align(teacher, doc)
@@ -364,29 +280,6 @@ def test_other_tokens_or_sentences_learn_the_teacher_s_tree(teacher):
     cut = align(teacher, doc, max_words=longest - 1)
     assert len(cut.targets) < len(batch.sentences[0]) + 1
     assert (cut.heads != MISSING).any()
-
-
-def test_a_doc_with_and_without_a_teacher_in_one_batch(teacher, quickstart_docs):
-    gold, doc = Doc.from_docs(quickstart_docs[:3]), teacher(TEXT)
-    examples = [Example(teacher.make_doc(each.text), each) for each in (gold, doc)]
-    batch = GoldBatch.from_examples(examples, "ROOT")
-    alone = GoldBatch.from_examples(examples[:1], "ROOT")
-    assert set(batch.targets) == {3 + i for i in range(len(list(doc.sents)))}
-    assert batch.heads[: len(alone.heads)].tolist() == alone.heads.tolist()
-
-
-def test_arc_probabilities_ignore_a_common_weight():
-    rng = rng_for("common weight")
-    deps, heads = np.nonzero(~np.eye(5, dtype=bool) & (np.arange(5) > 0)[:, None])
-    weights, no_labels = rng.normal(size=len(deps)), (np.zeros(0, int),) * 3
-    plain, above, below = (
-        arc_probabilities(
-            StoredDistribution(deps, heads, (weights + shift).astype("f4"), *no_labels, ()), 4
-        )
-        for shift in (0.0, 1000.0, -1000.0)
-    )
-    np.testing.assert_allclose(above, plain, atol=1e-3)
-    np.testing.assert_allclose(below, plain, atol=1e-3)
 
 
 # --- training ----------------------------------------------------------------------------------

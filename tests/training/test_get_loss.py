@@ -72,16 +72,6 @@ def test_scores_of_other_sentences_are_refused(learning):
         parser.get_loss(examples, scores)
 
 
-def test_gradient_of_labels_that_were_not_scored_is_refused(learning):
-    parser, examples = learning
-    gold = GoldBatch.from_examples(examples, parser.root_label)
-    docs = [eg.predicted for eg in examples]
-    scores, backprop = parser.model.begin_update(ParserInput(docs, gold.sentences))
-    _, gradient = parser.get_loss(examples, scores)
-    with pytest.raises(ValueError, match="expected gradients of the label scores of 0 sets"):
-        backprop(gradient)
-
-
 @pytest.mark.parametrize("fast", [True, False], ids=["compiled", "plain"])
 def test_training_and_prediction_score_alike(learning, fast, monkeypatch):
     """Without dropout, the one forward pass gives training and prediction the same scores.

@@ -141,14 +141,6 @@ def test_loss_is_that_of_gold_labels_and_of_wrong_arcs(null_label):
     assert batch.loss(trees)[0] == pytest.approx(expected, rel=1e-9)
 
 
-def test_nothing_is_learnt_where_nothing_is_known():
-    batch = Batch("unknown", missing=1.0)
-    loss, gradient, _ = batch.loss(batch.scorer.predict(batch.given))
-    assert loss == 0
-    assert gradient.labels == []
-    assert not any(arcs.any() for own in gradient.rounds for arcs in own)
-
-
 @pytest.mark.parametrize("with_labels", [True, False])
 def test_gradient_of_the_loss_matches_finite_differences(with_labels):
     batch = Batch("gradient")
@@ -185,20 +177,6 @@ def learnt(quickstart_docs):
     train(nlp, examples, steps=45)
     nlp.get_pipe("root_mst").fit_temperature(examples[:20])
     return nlp
-
-
-def test_labels_tell_right_arcs_from_wrong_ones(learnt, quickstart_docs):
-    parser = learnt.get_pipe("root_mst")
-    examples = gold_examples(quickstart_docs[:50], learnt)
-    gold = GoldBatch.from_examples(examples, parser.root_label)
-    given = ParserInput([eg.predicted for eg in examples], gold.sentences)
-    trees = parser.model.predict(given).trees
-    right = np.flatnonzero(~np.isin(gold.heads, [MISSING, *trees.layout.roots]))
-    wrong = wrong_arcs(trees, gold_heads(gold, trees))
-    for (deps, heads), is_wrong in (((right, gold.heads[right]), False), (wrong, True)):
-        scores = score_labels(parser.model, trees, deps, heads)
-        said = scores[:, -1] > scores[:, :-1].max(axis=1)
-        assert (said == is_wrong).mean() > 0.9
 
 
 def test_null_label_is_no_label_of_a_parse(learnt):

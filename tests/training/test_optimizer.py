@@ -97,43 +97,6 @@ def test_defaults_and_schedules_are_thincs():
         assert getattr(made, name) == getattr(other, name)
 
 
-@pytest.mark.filterwarnings("ignore:(invalid value|overflow):RuntimeWarning")
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e30, 1e-30, 1e-42])
-@pytest.mark.parametrize("grad_clip", [0.0, 1.0])
-def test_extreme_gradients_do_what_they_do_to_thinc(value, grad_clip):
-    given = 3 * [np.array([1.0, value, 0.0, -2.0], dtype=np.float32)]
-    found, expected = (
-        take_steps(make, (4,), given, grad_clip=grad_clip) for make in (make_adam, Adam)
-    )
-    assert np.isnan(expected[0]).any() == (not np.isfinite(value))
-    assert_same(found, expected)
-
-
-@pytest.mark.parametrize("lay_out", [np.asfortranarray, lambda a: np.repeat(a, 2, axis=0)[::2]])
-def test_other_layouts_take_thincs_steps(lay_out):
-    both = []
-    for make in (make_adam, Adam):
-        rng = np.random.default_rng(0)
-        weights = lay_out(rng.normal(size=(4, 3)).astype("f"))
-        optimizer = make(0.1)
-        for _ in range(3):
-            weights = lay_out(weights)
-            weights, _ = optimizer(KEY, weights, rng.normal(size=(4, 3)).astype("f"))
-        both.append((weights, optimizer))
-    assert_same(*both)
-
-
-def test_wrong_arrays_are_refused_as_by_thinc():
-    """Among them double precision, which Thinc's step does not take either."""
-    for gradient, message in (
-        (np.ones(4, "f"), "incompatible shapes"),
-        (np.ones(3), "Buffer dtype"),
-    ):
-        for make in (make_adam, Adam):
-            with pytest.raises(ValueError, match=message):
-                make()(KEY, np.ones(3, "f"), gradient)
-
-
 def test_a_run_is_resumed_in_either_direction():
     """State goes on in another process, and in Thinc's own optimizer, and back."""
     given = list(gradients(np.random.default_rng(4), (9,)))

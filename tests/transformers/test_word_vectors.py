@@ -83,22 +83,6 @@ def test_vectors_are_means_over_pieces_layers_and_occurrences(nlp, texts, loaded
     assert max(len(tokenizer.tokenize(word)) for word in counts) > 1
 
 
-def test_components_are_those_of_the_weighted_vectors():
-    rng = np.random.default_rng(0)
-    counts = rng.integers(1, 50, 40).astype(float)
-    vectors = rng.normal(size=(40, 6)) * [5, 4, 3, 2, 1, 0.5] + 7
-    found = make_vectors.reduce_width(vectors, counts, 3)
-    assert found.dtype == "float32"
-    assert (found**2).mean() == pytest.approx(1, abs=1e-5)
-    weights = np.sqrt(counts)
-    np.testing.assert_allclose(weights @ found, 0, atol=1e-3)
-    centred = vectors - np.average(vectors, axis=0, weights=weights)
-    _, _, directions = np.linalg.svd(np.sqrt(weights)[:, None] * centred, full_matrices=False)
-    expected = centred @ directions[:3].T
-    expected /= np.sqrt((expected**2).mean())
-    np.testing.assert_allclose(np.abs(found), np.abs(expected), atol=1e-4)
-
-
 def test_command_writes_vectors_of_words(encoder, texts, tmp_path, monkeypatch, capsys):
     output = tmp_path / "vectors"
     arguments = [encoder, output, texts, "--width", 5, "--words", 6, "--least", 1]
