@@ -12,7 +12,6 @@ import pytest
 import srsly
 from conftest import ROOT
 from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
 
 import spacy_rootmind
 
@@ -113,27 +112,7 @@ def test_recipe_requires_what_the_package_requires(recipe, project):
     assert conda_requirements(recipe["requirements"]["host"]) == {"python", "pip", *build}
 
 
-def test_recipe_skips_other_versions_of_python(recipe, project):
-    skipped = " ".join(recipe["build"]["skip"])
-    skipped = [SpecifierSet(own) for own in re.findall(r'match\(python, "(.*?)"\)', skipped)]
-    allowed = SpecifierSet(project["project"]["requires-python"])
-    for python in (f"3.{minor}.0" for minor in range(8, 20)):
-        assert allowed.contains(python) != any(own.contains(python) for own in skipped)
-
-
 # --- spaCy's universe --------------------------------------------------------------------------
-
-
-def test_entry_fits_the_package(entry):
-    info = metadata("spacy-rootmind")
-    assert entry["slogan"] == info["Summary"]
-    assert entry["pip"] == entry["id"] == info["Name"]
-    assert entry["author"] == info["Author"]
-    assert entry["github"] == "someone/a-parser"
-    assert entry["author_links"] == {"github": "someone"}
-    address, path = entry["image"].split("/raw/main/")
-    assert address == ADDRESS
-    assert (ROOT / path).is_file()
 
 
 def test_example_of_the_entry_runs(entry, web_pipeline, capsys):

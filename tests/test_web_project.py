@@ -26,27 +26,12 @@ from ud_treebanks import write_treebank
 
 from spacy_rootmind.pipeline.calibration_corpus import make_calibration_corpus
 from spacy_rootmind.pipeline.callbacks import make_fit_tokenizer
-from spacy_rootmind.pipeline.vectors import HalfPrecisionVectors
 
 PROJECT = ROOT / "projects" / "web"
 sys.path.insert(0, str(PROJECT / "scripts"))
 import average_weights  # noqa: E402
 import make_package  # noqa: E402
 from training_callbacks import make_start_from  # noqa: E402
-
-TABLES = {"official": "", "figures": ""}
-
-
-def with_vectors(trained, folder, vectors_class, **settings):
-    """The pipeline with vectors of two words, which no component uses."""
-    nlp = spacy.load(trained, config={"nlp": {"vectors": settings}})
-    data = np.array([[0.1, 2], [3, 4]], dtype="float32")
-    nlp.vocab.vectors = vectors_class(
-        strings=nlp.vocab.strings, data=data, keys=["turtle", "boat"], attr="NORM"
-    )
-    nlp.to_disk(folder)
-    return folder
-
 
 WIDTH = SMALL_MODEL["tok2vec"]["width"]
 LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "width": WIDTH, "upstream": "tok2vec"}
@@ -135,24 +120,6 @@ def test_training_starts_from_another_pipeline(trained, quickstart_docs):
         update(nlp, examples[:2], optimizer)
     for name, pipe in expected.pipeline:
         assert nlp.get_pipe(name).model.to_bytes() != pipe.model.to_bytes(), name
-
-
-def test_pages_have_the_projects_commands_and_variables():
-    project = srsly.read_yaml(PROJECT / "project.yml")
-    commands = {command["name"] for command in project["commands"]} | {*project["workflows"]}
-    readme, *others = (
-        path.read_text(encoding="utf8")
-        for path in (PROJECT / "README.md", *sorted((PROJECT / "package").glob("*.md")))
-    )
-    text = "\n".join([readme, *others])
-    loops = " ".join(re.findall(r"for command in (.*?); do", text)).split()
-    run = {name for name in re.findall(r"project run (\S+)", text) if name != "$command"}
-    assert {"student-further", "average", "further"} <= run | {*loops} <= commands
-    assert {"student", "trained", "text"} <= {*re.findall(r"--vars\.(\w+)", text)}
-    assert {*re.findall(r"--vars\.(\w+)", text)} <= {*project["vars"]}
-    _, _, table = readme.partition("| variable | default | meaning |")
-    rows = re.findall(r"(?m)^\| (`[^|]*`) \|", table)
-    assert {*re.findall(r"`(\w+)`", " ".join(rows))} == {*project["vars"]}
 
 
 @pytest.mark.workflow

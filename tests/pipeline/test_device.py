@@ -12,7 +12,6 @@ from device import (
     CONSTANTS,
     FUNCTIONS,
     METHODS,
-    MODULE,
     ON_GPU,
     TRANSFERS,
     DeviceArray,
@@ -27,15 +26,12 @@ from spacy.training import Example
 from spacy.util import fix_random_seed
 from thinc.api import Adam, Model, NumpyOps
 
-from spacy_rootmind.annotation.records import read_record
 from spacy_rootmind.annotation.words import Expansion, Word, write_expansions
 from spacy_rootmind.guidelines.constraints import Constraints
 from spacy_rootmind.multiword.expander import MWTExpander
 from spacy_rootmind.multiword.script_scorer import build_script_scorer
 from spacy_rootmind.network.architecture import build_biaffine_parser
-from spacy_rootmind.network.transfer import to_device, to_host
 from spacy_rootmind.pipeline.alternatives import kbest
-from spacy_rootmind.pipeline.details import teacher_name
 from spacy_rootmind.pipeline.root_mst import RootMST
 from spacy_rootmind.training.losses import OBJECTIVES
 from spacy_rootmind.training.optimizer import make_adam
@@ -228,20 +224,6 @@ def probs_of(table):
     return dict(zip(arcs, table.probs.tolist(), strict=True))
 
 
-def test_a_teacher_on_a_device_keeps_the_same_distributions(examples):
-    there, here = make_both(examples, distribution_threshold=1e-4, sentences="doc")
-    assert teacher_name(there.model, there.labels) == teacher_name(here.model, here.labels)
-    found = []
-    for parser in (there, here):
-        doc = Doc(parser.vocab).from_bytes(examples[0].predicted.to_bytes())
-        parser.set_annotations([doc], parser.predict([doc]))
-        [sentence] = doc.sents
-        found.append(read_record(sentence).distributions[0])
-    for name in ("dependents", "heads", "log_weights", "label_probs"):
-        far, near = (getattr(stored, name) for stored in found)
-        np.testing.assert_allclose(far, near, rtol=1e-3, atol=1e-4)
-
-
 def test_temperatures_fitted_on_a_device_are_the_same(examples):
     there, here = make_both(examples)
     for parser in (there, here):
@@ -321,38 +303,6 @@ def test_pipelines_with_a_shared_tok2vec_run_on_a_device(examples):
     here.get_pipe("root_mst").from_bytes(saved, exclude=["vocab"])
     for far, near in zip(there(text), here(text), strict=True):
         assert (far.head.i, far.dep_) == (near.head.i, near.dep_)
-
-
-# --- many arrays in one copy ---------------------------------------------------------------------
-
-
-ARRAYS = [
-    np.arange(6, dtype="i4").reshape(2, 3),
-    np.array([True, False, True]),
-    np.arange(8.0).reshape(4, 2).T,
-    np.zeros((0, 3), dtype="f4"),
-    np.array(1.5, dtype="f4"),
-    np.array([-1, 2**60]),
-    np.array([[np.nan, np.inf]], dtype="f4"),
-]
-
-
-@OF_STAND_IN
-@pytest.mark.parametrize("arrays", [ARRAYS, ARRAYS[::-1], ARRAYS[3:4], []])
-def test_arrays_come_back_as_they_were_sent(arrays):
-    with counted():
-        there = to_device(MODULE, arrays)
-        back = to_host(MODULE, there)
-        assert len(TRANSFERS.uploads) == len(TRANSFERS.downloads) == (arrays != [])
-    for sent, own, found in zip(arrays, there, back, strict=True):
-        assert isinstance(own, DeviceArray)
-        assert own.flags["C_CONTIGUOUS"]
-        assert found.flags["ALIGNED"]
-        assert (own.dtype, own.shape) == (found.dtype, found.shape) == (sent.dtype, sent.shape)
-        np.testing.assert_array_equal(found, sent)
-    # On the host, nothing is copied.
-    for copy in (to_device, to_host):
-        assert all(a is b for a, b in zip(copy(np, arrays), arrays, strict=True))
 
 
 # --- the stand-in ------------------------------------------------------------------------------

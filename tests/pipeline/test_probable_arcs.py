@@ -1,17 +1,12 @@
 """Arcs that are probable, with their labels."""
 
-from collections import Counter
-
 import numpy as np
 import pytest
 from parsers import changeable, score_labels
 
 from spacy_rootmind import arc_marginals
-from spacy_rootmind.annotation import extensions
-from spacy_rootmind.annotation.extensions import Arc
 from spacy_rootmind.annotation.sentences import sentences_of
 from spacy_rootmind.guidelines.constraints import Constraints
-from spacy_rootmind.network import label_scorer
 from spacy_rootmind.network.architecture import ParserInput
 
 TEXT = "The cat  saw a dog that slept.\nShe said that it rained."
@@ -126,29 +121,6 @@ def test_arcs_come_word_by_word_the_most_probable_first(unsure):
     spaces = [token for token in doc if token.is_space]
     assert [token._.arcs for token in spaces] == [[], []]
     assert not any(arc.head.is_space for sentence in doc.sents for arc in sentence._.arcs)
-
-
-def test_arcs_are_labelled_in_batches_of_bounded_size(unsure, monkeypatch):
-    together = [arc for s in unsure(TEXT).sents for arc in listed(s)]
-    monkeypatch.setattr(label_scorer, "MAX_ARCS", 7)
-    apart = [arc for s in unsure(TEXT).sents for arc in listed(s)]
-    assert [arc[:3] for arc in apart] == [arc[:3] for arc in together]
-    np.testing.assert_allclose([a[3] for a in apart], [a[3] for a in together], atol=1e-6)
-
-
-def test_arcs_of_tokens_are_made_once_each(unsure, monkeypatch):
-    doc = unsure(TEXT)
-    n_arcs = sum(len(sentence._.arcs) for sentence in doc.sents)
-    made = Counter()
-
-    def count(token, *rest):
-        made[token.i] += 1
-        return Arc(token, *rest)
-
-    monkeypatch.setattr(extensions, "Arc", count)
-    for token in doc:
-        assert all(arc.token == token for arc in token._.arcs)
-    assert made.total() == n_arcs
 
 
 def test_constraints_make_arcs_certain_or_impossible(unsure, change):

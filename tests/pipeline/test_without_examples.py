@@ -2,7 +2,7 @@
 
 import pytest
 import spacy
-from parsers import LISTENING, SMALL_MODEL, gold_examples, join, make_nlp
+from parsers import LISTENING, SMALL_MODEL, make_nlp
 from spacy.tokens import Doc
 from spacy.training import Example
 
@@ -40,15 +40,6 @@ def test_root_label_is_an_added_one_that_is_spelled_so():
     parser = initialized("nsubj", "root").get_pipe("root_mst")
     assert parser.label_data == {"root_label": "root", "labels": ["nsubj"]}
     assert parser.labels == ("root", "nsubj")
-
-
-def test_update_learns_trees_labels_and_boundaries(quickstart_docs):
-    gold = join(quickstart_docs[:12], 3)
-    nlp = initialized(*sorted({token.dep_ for doc in gold for token in doc}))
-    learn(nlp, gold_examples(gold, nlp), steps=40)
-    scores = nlp.evaluate(gold_examples(gold, nlp))
-    assert scores["dep_las"] > 0.8
-    assert scores["sents_f"] > 0.8
 
 
 def test_update_skips_labels_that_were_not_added():

@@ -4,17 +4,10 @@ import io
 
 import pytest
 import spacy
-from trees_of_text import read_tree
 
 pytestmark = pytest.mark.filterwarnings("default")
 
 TWO = "The doctor did not find the letter. The teacher gave the boy a book."
-GAVE = (
-    "Anna/PROPN/nsubj/3 did/AUX/aux/3 give/VERB/root/0 Tom/PROPN/iobj/3 the/DET/det/6 "
-    "books/NOUN/obj/3 ./PUNCT/punct/3"
-)
-
-
 # --- negspacy ----------------------------------------------------------------------------------
 
 
@@ -30,17 +23,6 @@ def test_negspacy_stays_within_the_sentences(pipeline):
 
 
 # --- textacy -----------------------------------------------------------------------------------
-
-
-def triples(doc):
-    textacy = pytest.importorskip("textacy")
-    found = textacy.extract.subject_verb_object_triples(doc)
-    return [tuple(" ".join(token.text for token in part) for part in triple) for triple in found]
-
-
-def test_textacy_finds_no_triples():
-    # It looks for labels of spaCy's English scheme.
-    assert triples(read_tree(spacy.blank("en").vocab, GAVE)) == []
 
 
 def test_textacy_noun_chunks(pipeline):
@@ -100,18 +82,6 @@ def test_spacy_conll_writes_the_trees(pipeline):
         assert [line[7] for line in lines] == [token.dep_ for token in sent]
         heads = [0 if token == sent.root else token.head.i - sent.start + 1 for token in sent]
         assert [int(line[6]) for line in lines] == heads
-
-
-@pytest.mark.parametrize("options", [{"disable_sbd": True}, {"is_tokenized": True}])
-def test_spacy_conll_without_sentence_boundaries(pipeline, tmp_path, options):
-    spacy_conll = pytest.importorskip("spacy_conll")
-    pipeline.add_pipe("sentencizer", first=True)
-    pipeline.to_disk(tmp_path / "model")
-    nlp = spacy_conll.init_parser(str(tmp_path / "model"), "spacy", **options, **FORMATTER)
-    doc = nlp(TWO)
-    [lines] = rows(doc._.conll_str)
-    assert len(lines) == len(doc)
-    assert [line[6] for line in lines].count("0") == 1
 
 
 # --- that read trees of UD -----------------------------------------------------------------------

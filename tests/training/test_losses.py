@@ -1,4 +1,4 @@
-"""The losses of batches: against enumeration, and finite differences."""
+"""The losses of batches, against finite differences; `tests/trees` has their oracles."""
 
 import functools
 import math
@@ -7,7 +7,6 @@ import gradients
 import numpy as np
 import pytest
 import reference
-import reference_probabilities as oracle
 from reference import FloatArray, IntArray
 from strategies import each_dtype, rng_for
 from thinc.api import Ops
@@ -17,8 +16,6 @@ from spacy_rootmind.training.losses import (
     OBJECTIVES,
     boundary_loss,
     choose_loss,
-    perceptron,
-    tree_crf,
 )
 from spacy_rootmind.trees.conventions import MISSING
 
@@ -50,92 +47,10 @@ def random_gold(rng: np.random.Generator, bucket: Bucket, rate: float = 0.0) -> 
     return gold
 
 
-def sentences(
-    scores: FloatArray, bucket: Bucket, gold: IntArray
-) -> list[tuple[FloatArray, IntArray]]:
-    """Return each sentence's own scores and gold heads."""
-    return [
-        (scores[i, : n + 1, : n + 1], gold[i, : n + 1])
-        for i, n in enumerate(bucket.lengths.tolist())
-    ]
-
-
 # Losses are smoother than networks, and have to be closer.
 assert_directional = functools.partial(
     gradients.assert_directional, step=1e-5, directions=4, rel=1e-6
 )
-
-
-# Tree CRF
-
-
-@pytest.mark.one_each("scale", "rate")
-@each_dtype
-@each_rate
-@pytest.mark.parametrize("scale", [0.1, 1.0, 10.0, 100.0])
-def test_tree_crf_matches_enumeration(scale, rate, dtype):
-    rng = rng_for("crf", scale, rate)
-    for bucket in make_buckets():
-        scores = random_scores(rng, bucket, dtype, scale)
-        gold = random_gold(rng, bucket, rate)
-        loss, gradient = tree_crf(scores, bucket, gold)
-        expected = 0.0
-        right = np.zeros(scores.shape)
-        for i, (own, heads) in enumerate(sentences(scores, bucket, gold)):
-            free = oracle.enumerated(own, True)
-            expected += float(free.log_partition - oracle.constrained_log_partition(own, heads))
-            bound = oracle.enumerated(oracle.agreeing(own, heads), True)
-            right[i, : len(own), : len(own)] = free.marginals - bound.marginals
-        assert isinstance(loss, float)
-        assert loss == pytest.approx(expected, rel=1e-12, abs=1e-11 * max(1.0, scale))
-        assert gradient.dtype == dtype
-        atol = 1e-11 if dtype == np.float64 else 1e-6
-        np.testing.assert_allclose(gradient, right, rtol=0, atol=atol)
-
-
-# Perceptron
-
-
-def best_by_enumeration(
-    scores: FloatArray, heads: IntArray, margin: float
-) -> tuple[float, IntArray, IntArray]:
-    """Return the loss of one sentence, its costly tree and its best tree that agrees."""
-    n = len(scores) - 1
-    trees = reference.enumerate_trees(n, True)
-    totals = reference.enumerate_scores(scores, True)
-    known = (heads != MISSING) & (np.arange(n + 1) > 0)
-    wrong = ((trees != heads) & known).sum(axis=1)
-    costly = int((totals + margin * wrong).argmax())
-    agreeing = int(np.where(wrong == 0, totals, -np.inf).argmax())
-    loss = totals[costly] + margin * wrong[costly] - totals[agreeing]
-    return float(loss), trees[costly], trees[agreeing]
-
-
-@pytest.mark.one_each("margin", "rate")
-@each_dtype
-@each_rate
-@pytest.mark.parametrize("margin", [0.0, 0.5, 1.0, 100.0])
-def test_perceptron_matches_enumeration(margin, rate, dtype):
-    rng = rng_for("perceptron", rate, margin)
-    for bucket in make_buckets(LENGTHS * 3):
-        scores, gold = random_scores(rng, bucket, dtype), random_gold(rng, bucket, rate)
-        loss, gradient = perceptron(scores, bucket, gold, margin=margin)
-        expected = 0.0
-        right = np.zeros(scores.shape)
-        for i, (own, heads) in enumerate(sentences(scores, bucket, gold)):
-            part, costly, agreeing = best_by_enumeration(own, heads, margin)
-            words = np.arange(1, len(own))
-            right[i, words, costly[1:]] += 1
-            right[i, words, agreeing[1:]] -= 1
-            expected += part
-        assert isinstance(loss, float)
-        assert gradient.dtype == dtype
-        accuracy = 1e-12 if dtype == np.float64 else 1e-5
-        assert loss == pytest.approx(expected, rel=accuracy, abs=accuracy)
-        np.testing.assert_array_equal(gradient, right)
-
-
-# All
 
 
 @each_rate
@@ -151,9 +66,6 @@ def test_gradients_match_finite_differences(objective, rate):
             return find(scores, bucket, gold)[0]
 
         assert_directional(total, scores, gradient, rng)
-
-
-# Sentence starts
 
 
 def boundary_loss_by_loop(scores: FloatArray, truths: IntArray) -> float:

@@ -127,19 +127,6 @@ def test_frozen_encoder_that_does_not_annotate_is_an_error(config, gold):
         nlp.update(examples[:4], exclude=["transformer"])
 
 
-def test_listener_may_name_its_transformer(package, encoder, gold):
-    heard = listener(package, upstream="second")
-    config = make_config(package, encoder, {"root_mst": root_mst(heard)})
-    for components in (config["components"], config["initialize"]["components"]):
-        components["first"] = components["second"] = components.pop("transformer")
-    config["nlp"]["pipeline"] = ["first", "second", "root_mst"]
-    nlp, examples = initialized(config, gold)
-    before = {name: weights_of(encoder_of(nlp, name)) for name in ("first", "second")}
-    losses_of(nlp, examples[:4], steps=2)
-    assert unchanged(before["first"], encoder_of(nlp, "first"))
-    assert not unchanged(before["second"], encoder_of(nlp, "second"))
-
-
 def test_sourced_encoder_is_learnt_over(trained, config, gold, tmp_path):
     trained.to_disk(tmp_path)
     config["components"]["transformer"] = {"source": str(tmp_path)}
@@ -265,28 +252,11 @@ def test_long_doc_is_parsed_as_its_windows_say(trained, gold, monkeypatch):
     assert arcs(trained(Doc(trained.vocab, words=words))) == arcs(doc)
 
 
-def test_whitespace_among_words_changes_no_sentence(trained):
-    doc = trained("The cat saw a dog. \n\n It slept .\n")
-    assert [sent.text.strip() for sent in doc.sents] == ["The cat saw a dog.", "It slept ."]
-    assert all(token.dep_ == "dep" for token in doc if token.is_space)
-
-
 def test_words_that_the_encoder_has_no_place_for_are_parsed(trained):
     """A window of them has many times the pieces that the encoder takes at once."""
     words = ["Donaudampfschifffahrtsgesellschaft" * 3] * 40
     doc = trained(Doc(trained.vocab, words=words))
     assert all(sum(token.head == token for token in sent) == 1 for sent in doc.sents)
-
-
-@pytest.mark.filterwarnings("ignore:.*CUDA is not available.*:UserWarning")
-def test_mixed_precision_parses_in_float32_on_a_cpu(trained, tmp_path):
-    trained.to_disk(tmp_path)
-    settings = {"components.transformer.model.mixed_precision": True}
-    mixed = spacy.load(tmp_path, config=settings)
-    docs = list(mixed.get_pipe("transformer").pipe([mixed.make_doc(TEXTS[0])]))
-    trees = mixed.get_pipe("root_mst").model.predict(docs).trees
-    assert {arcs.dtype.name for arcs in trees.arcs} == {"float32"}
-    assert arcs(mixed(TEXTS[0])) == arcs(trained(TEXTS[0]))
 
 
 # --- another pipeline --------------------------------------------------------------------------
@@ -312,14 +282,6 @@ def test_parser_taken_from_its_pipeline(trained, config, tmp_path):
     together.add_pipe("root_mst", source=source)
     assert [arcs(together(text)) for text in TEXTS] == expected
     assert len(together.get_pipe("transformer").listeners) == 1
-
-
-def test_bytes_and_processes_share_the_work(trained):
-    expected = [arcs(trained(text)) for text in TEXTS]
-    nlp = make_nlp(trained.config)
-    nlp.from_bytes(trained.to_bytes())
-    docs = nlp.pipe(TEXTS * 2, n_process=2, batch_size=2)
-    assert [arcs(doc) for doc in docs] == expected * 2
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.01])

@@ -130,14 +130,6 @@ def test_a_merged_token_has_the_head_of_its_topmost_word():
     ]
 
 
-def test_sentences_of_a_script_without_spaces_are_joined_without_one():
-    line = conllu([("猫", 0, "root", "SpaceAfter=No"), ("。", 1, "punct", "SpaceAfter=No")])
-    sentences = [read_sentence(line)] * 3
-    [first, second], _ = convert_split(sentences, "orthographic", spacy.blank("xx"), 2)
-    assert (first.text, second.text) == ("猫。猫。", "猫。")
-    assert len(list(first.sents)) == 2
-
-
 def test_made_up_treebank_is_converted_completely(made, tmp_path):
     folder, counts = made
     for words in convert.WORDS:

@@ -2,7 +2,7 @@
 
 import pytest
 from treebank import TreebankError, find_files, read_sentences, space_ends
-from ud_treebanks import fuse, read_sentence, row
+from ud_treebanks import read_sentence, row
 
 
 def word(number, form, head, label="dep", misc="_"):
@@ -108,21 +108,3 @@ def test_a_space_follows_each_sentence_of_a_script_with_spaces():
 def test_no_space_follows_a_sentence_of_a_script_without():
     sentences = {"train": [sentence_of(["我", "爱", "猫", "。"], [False] * 4)]}
     assert space_ends(sentences) == sentences
-
-
-def test_made_up_treebank_agrees_with_its_comments(made):
-    """Other tests rely on it."""
-    folder, counts = made
-    for split, files in find_files(folder)[1].items():
-        sentences = read_sentences(files)
-        assert len(sentences) == counts[split]["sentences"]
-        assert all(s.text.strip() == s.stated_text for s in sentences)
-        assert all(s.n_empty == 1 for s in sentences)
-        pairs = [(t.form, s.words[t.first : t.stop]) for s in sentences for t in s.tokens]
-        multiword = [(form, [w[1] for w in words]) for form, words in pairs if len(words) == 2]
-        spelt = [form for form, words in multiword if form == "".join(words)]
-        fused = [form for form, words in multiword if form == fuse(*words)]
-        assert len(spelt) + len(fused) == len(multiword)
-        assert len(spelt) == counts[split]["spelt"]
-        assert len(fused) == counts[split]["fused"] > 3
-    assert sum(count["spelt"] for count in counts.values()) > 3
