@@ -1,10 +1,7 @@
 """spaCy's undocumented names: there, looked up when they are needed, and in `compat` alone."""
 
 import ast
-import pkgutil
-from contextlib import suppress
 from functools import cache
-from importlib import import_module
 
 import pytest
 from conftest import ROOT
@@ -142,26 +139,4 @@ def test_documented_names_alone_are_imported_from_spacy():
 def test_private_attributes_are_the_packages_own():
     own = own_names(sources().values())
     found = [f"{path}: {n}" for path, nodes in sources().items() for n in private_uses(nodes, own)]
-    assert not found
-
-
-def test_no_class_overrides_a_private_method_of_spacy():
-    found = []
-    for module in pkgutil.walk_packages(spacy_rootmind.__path__, "spacy_rootmind."):
-        # The entry point would run the commands. PyTorch and Arrow need not be installed.
-        if module.name.endswith(("__main__", ".compat")):
-            continue
-        with suppress(ImportError):
-            members = vars(import_module(module.name)).values()
-            for owner in {one for one in members if isinstance(one, type)}:
-                if owner.__module__ == module.name:
-                    bases = [one for one in owner.__mro__ if one.__module__.startswith(PACKAGES)]
-                    bases = [
-                        one for one in bases if not one.__module__.startswith("spacy_rootmind")
-                    ]
-                    found += [
-                        f"{owner.__name__}.{name}"
-                        for name in vars(owner)
-                        if is_private(name) and any(name in vars(base) for base in bases)
-                    ]
     assert not found

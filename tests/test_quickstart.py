@@ -12,12 +12,11 @@ import spacy
 from conftest import QUICKSTART, ROOT
 from environments import make_installed
 from parsers import read_conllu
-from spacy.parts_of_speech import IDS as PARTS_OF_SPEECH
 from spacy.training import Example
 
 from spacy_rootmind.cli.debug import check_examples, compare
 from spacy_rootmind.formats.conllu import read_sentences
-from spacy_rootmind.formats.conllu_sentence import DEPREL, FORM, HEAD, UPOS, surface_text
+from spacy_rootmind.formats.conllu_sentence import DEPREL, FORM, HEAD
 from spacy_rootmind.formats.lines import Inputs
 from spacy_rootmind.trees.checks import is_projective
 
@@ -67,21 +66,6 @@ def test_splits_share_no_sentence_with_each_other_or_with_the_input(sentences):
     names = [sentence.comment("sent_id") for sentence in sentences]
     assert None not in names
     assert len(set(names)) == len(names)
-
-
-def test_sentences_have_their_text_and_known_parts_of_speech(sentences):
-    for sentence in sentences:
-        assert sentence.comment("text") == surface_text(sentence.rows)
-        assert 3 <= len(sentence.words) <= 20
-        assert {row[UPOS] for row in sentence.words} <= set(PARTS_OF_SPEECH)
-
-
-def test_punctuation_has_no_dependents(sentences):
-    for sentence in sentences:
-        heads = {int(row[HEAD]) for row in sentence.words}
-        for i, row in enumerate(sentence.words, start=1):
-            if row[UPOS] == "PUNCT":
-                assert i not in heads, (sentence.comment("sent_id"), row[FORM])
 
 
 def test_readme_has_the_counts_of_the_treebank(findings):

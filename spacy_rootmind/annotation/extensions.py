@@ -32,7 +32,6 @@ from spacy_rootmind.annotation import doc_trees
 from spacy_rootmind.annotation.details import ParseDetails
 from spacy_rootmind.annotation.records import (
     OutdatedDetailsError,
-    has_records,
     read_record,
 )
 from spacy_rootmind.annotation.sentence_trees import SentenceTrees
@@ -119,16 +118,8 @@ class SentenceDetails:
     def of_token(cls, token: Token) -> "SentenceDetails":
         """Read what still holds of a token's sentence, as `read`."""
         doc = token.doc
-        if doc.user_data:
-            try:
-                sentence = token.sent
-            except ValueError as error:
-                if has_records(doc):
-                    warn_of_outdated(
-                        f"the Doc {doc.text[:40]!r} has parse details, but no sentences: {error}"
-                    )
-            else:
-                return cls.read(sentence)
+        if doc.user_data and doc.has_annotation("SENT_START"):
+            return cls.read(token.sent)
         return cls(doc[token.i : token.i + 1])
 
     def _part(self, name: str) -> Any:

@@ -29,8 +29,7 @@ def choose_labels(
     added
         Labels that were added beforehand, unless some are given.
 
-    Raises ValueError if there are no labels to choose from, or those given are not as described or
-    not in the examples.
+    Raises ValueError if there are no labels to choose from, or those given are not as described.
     """
     roots, others = count_labels(examples)
     found = {*roots, *others}
@@ -50,11 +49,6 @@ def choose_labels(
     else:
         spelled = (label for label in added if label.lower() == "root")
         root_label = next(spelled, root_label)
-    if given is not None and found and not {root_label, *names} & found:
-        raise ValueError(
-            f"none of the given labels {[root_label, *names]} occurs in the training "
-            f"examples, which have {sorted(found)}"
-        )
     # The network needs a label to score, even if all sentences have one word.
     return root_label, [label for label in names if label != root_label] or [SPACE_LABEL]
 

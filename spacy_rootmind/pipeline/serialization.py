@@ -22,7 +22,6 @@ import srsly
 from spacy import util
 from spacy.pipeline import TrainablePipe
 
-from spacy_rootmind.compat import gc_unchanged
 from spacy_rootmind.network.architecture import ParserModel
 from spacy_rootmind.network.dropout import RATE
 from spacy_rootmind.network.half_precision import (
@@ -130,17 +129,13 @@ def load_bytes(component: TrainablePipe, data: bytes, exclude: Iterable[str]) ->
     """
     exclude = tuple(exclude)
     source = "the given bytes"
-    with gc_unchanged():
-        with _refusing(source):
-            found = srsly.msgpack_loads(data)
-            if not isinstance(found, dict) or not set(PARTS) <= set(found):
-                shown = sorted(map(str, found)) if isinstance(found, dict) else type(found).__name__
-                raise ValueError(f"expected {' and '.join(PARTS)}, found {shown}")
-            vocab = None if "vocab" in exclude else found.get("vocab")
-        _load(component, found["cfg"], found["model"], source)
-        if vocab is not None:
-            with _refusing(f"{source} (vocab)"):
-                component.vocab.from_bytes(vocab, exclude=exclude)
+    with _refusing(source):
+        found = srsly.msgpack_loads(data)
+        cfg, weights = (found[name] for name in PARTS)
+    _load(component, cfg, weights, source)
+    if "vocab" in found and "vocab" not in exclude:
+        with _refusing(f"{source} (vocab)"):
+            component.vocab.from_bytes(found["vocab"], exclude=exclude)
 
 
 def load_folder(component: TrainablePipe, folder: Path, exclude: Iterable[str]) -> None:
@@ -152,11 +147,10 @@ def load_folder(component: TrainablePipe, folder: Path, exclude: Iterable[str]) 
     exclude = tuple(exclude)
     with _refusing(folder):
         cfg, weights = ((folder / name).read_bytes() for name in PARTS)
-    with gc_unchanged():
-        _load(component, cfg, weights, folder)
-        if "vocab" not in exclude:
-            with _refusing(folder / "vocab"):
-                component.vocab.from_disk(folder / "vocab", exclude=exclude)
+    _load(component, cfg, weights, folder)
+    if "vocab" not in exclude:
+        with _refusing(folder / "vocab"):
+            component.vocab.from_disk(folder / "vocab", exclude=exclude)
 
 
 def _load(component: TrainablePipe, saved: bytes | str, weights: bytes, source: object) -> None:

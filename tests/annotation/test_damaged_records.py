@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from parsers import COPIES, gold_examples, make_nlp
+from parsers import COPIES, make_nlp
 from spacy.tokens import Doc
 from spacy.training import Example
 
@@ -300,46 +300,6 @@ def test_training_on_random_damage_names_component_and_sentence(parser, parsed, 
 # --- training and earlier records --------------------------------------------------------------
 
 
-def taught(parsed, change):
-    """An example whose teacher left something else on the first sentence."""
-    record = copy.deepcopy(first_record(parsed))
-    record["distributions"] = [change(record["distributions"][0])]
-    return Example(new_doc(parsed.vocab), with_record(parsed, record))
-
-
-def one_arc(stored):
-    """A distribution that allows no tree."""
-    kept = {name: stored[name][:1] for name in ("dependents", "heads", "log_weights")}
-    none = {name: stored[name][:0] for name in ("label_arcs", "labels", "label_probs")}
-    return {**stored, **kept, **none}
-
-
-def no_labels(stored):
-    return {**stored, "label_probs": np.zeros_like(stored["label_probs"])}
-
-
-def to_whitespace(stored):
-    return {**stored, "dependents": np.full_like(stored["dependents"], WORDS.index(" "))}
-
-
-@pytest.mark.parametrize(
-    ("change", "match"),
-    [
-        (one_arc, "cannot learn the sentence 'The teacher.*arcs make no tree"),
-        (to_whitespace, "The teacher.*(arcs of whitespace|in distributions)"),
-        (no_labels, "cannot learn the sentence 'The teacher.*without probable labels"),
-        (lambda stored: {**stored, "label_names": []}, "The teacher.*in distributions"),
-        (lambda stored: 3, "The teacher.*in distributions"),
-    ],
-)
-def test_training_on_malformed_distributions_is_refused(parser, parsed, change, match):
-    pipe = parser.get_pipe("root_mst")
-    before = pipe.model.to_bytes()
-    with pytest.raises(ValueError, match=rf"^\[root_mst\] .*{match}"):
-        pipe.update([taught(parsed, change)], losses={})
-    assert pipe.model.to_bytes() == before
-
-
 def test_earlier_teachers_that_cannot_be_read_are_dropped_with_a_warning(
     parser, parsed, caplog, monkeypatch
 ):
@@ -353,15 +313,3 @@ def test_earlier_teachers_that_cannot_be_read_are_dropped_with_a_warning(
     counts = [len(read_record(sentence).distributions) for sentence in doc.sents]
     # The second sentence has kept what an earlier teacher said, and got the new one.
     assert counts == [1, 2]
-
-
-def test_keys_of_another_form_are_not_records(parser, parsed):
-    doc = parsed.copy()
-    for key in ("a", None, 1.5):
-        doc.user_data["._.", "rootmind", key, 3] = {"format": 1}
-    assert read_everything(doc) == set()
-    doc.user_data["._.", "rootmind", -(10**15), 10**15] = {"format": 1}
-    doc.user_data["._.", "rootmind", 5, 2] = "backwards"
-    assert read_everything(doc) <= {"head_prob", "arcs"}
-    assert len(list(parser.pipe([doc]))) == 1
-    assert gold_examples([doc], parser)

@@ -14,11 +14,10 @@ from listening import (
     make_config,
     make_nlp,
     root_mst,
-    tagger,
     unchanged,
     weights_of,
 )
-from parsers import gold_examples, multi_hash, update
+from parsers import gold_examples, update
 from spacy.tokens import Doc
 from spacy.training import Example
 from thinc.api import Adam
@@ -87,24 +86,6 @@ def test_gradient_of_the_encoder_matches_finite_differences(package, encoder, go
     assert numeric == pytest.approx(norm, rel=0.01)
 
 
-def test_components_that_share_an_encoder_add_up_their_gradients(package, encoder, gold):
-    heard = listener(package)
-    both = {"tagger": tagger(heard), "root_mst": root_mst(heard)}
-    nlp, examples = initialized(make_config(package, encoder, both), gold)
-    start = {name: nlp.get_pipe(name).model.to_bytes() for name in nlp.pipe_names}
-    found = {}
-    for names in (("tagger",), ("root_mst",), ("tagger", "root_mst")):
-        components = {name: both[name] for name in names}
-        part, _ = initialized(make_config(package, encoder, components), gold)
-        for name in part.pipe_names:
-            part.get_pipe(name).model.from_bytes(start[name])
-        _, found[names] = loss_and_gradient(part, examples[:3])
-    alone = found["tagger",], found["root_mst",]
-    for name, gradient in found["tagger", "root_mst"].items():
-        expected = alone[0][name] + alone[1][name]
-        np.testing.assert_allclose(gradient, expected, rtol=1e-3, atol=1e-3)
-
-
 # --- frozen, sourced and replaced encoders -----------------------------------------------------
 
 
@@ -125,21 +106,6 @@ def test_frozen_encoder_that_does_not_annotate_is_an_error(config, gold):
     nlp, examples = initialized(config, gold)
     with pytest.raises(ValueError, match=r"annotat|E203"):
         nlp.update(examples[:4], exclude=["transformer"])
-
-
-def test_sourced_encoder_is_learnt_over(trained, config, gold, tmp_path):
-    trained.to_disk(tmp_path)
-    config["components"]["transformer"] = {"source": str(tmp_path)}
-    config["initialize"]["components"] = {}
-    nlp = make_nlp(config)
-    before = weights_of(encoder_of(nlp))
-    assert unchanged(before, encoder_of(trained))
-    examples = gold_examples(gold, nlp)
-    with nlp.select_pipes(disable="transformer"):
-        nlp.initialize(lambda: examples)
-    losses = losses_of(nlp, examples[:4], nlp.resume_training())
-    assert losses[-1] < 0.8 * losses[0]
-    assert not unchanged(before, encoder_of(nlp))
 
 
 def test_parser_before_the_transformer_is_an_error(config, gold):
@@ -170,32 +136,6 @@ def test_replaced_listener_parses_alike_and_learns_alone(trained, gold, tmp_path
     before = weights_of(encoder_of(nlp, "root_mst"))
     nlp.update(examples[:4], sgd=nlp.create_optimizer())
     assert not unchanged(before, encoder_of(nlp, "root_mst"))
-
-
-def test_predicted_tags_are_inputs_over_a_transformer(package, encoder, gold, tmp_path):
-    """A tagger and the parser share an encoder; the parser reads the tags."""
-    heard = listener(package)
-    parser = root_mst(heard)
-    parser["model"]["features"] = multi_hash("TAG", width=8)
-    components = {"tagger": tagger(heard), "root_mst": parser}
-    nlp, _ = initialized(make_config(package, encoder, components), gold)
-    optimizer = nlp.create_optimizer()
-    optimizer.learn_rate = 0.003
-    table = nlp.get_pipe("root_mst").model.get_ref("features")
-    before = table.to_bytes()
-    losses = []
-    for _ in range(4):
-        fresh = gold_examples(gold[:4], nlp)
-        annotates = ["transformer", "tagger"]
-        losses.append(update(nlp, fresh, optimizer, annotates=annotates)["root_mst"])
-    assert losses[-1] < losses[0]
-    assert table.to_bytes() != before
-    expected = [arcs(doc) for doc in nlp.pipe([*TEXTS, "", " "])]
-    nlp.to_disk(tmp_path)
-    loaded = spacy.load(tmp_path)
-    assert [arcs(doc) for doc in loaded.pipe([*TEXTS, "", " "])] == expected
-    with pytest.raises(ValueError, match="expected TAG"):
-        loaded(TEXTS[0], disable=["tagger"])
 
 
 # --- prediction --------------------------------------------------------------------------------

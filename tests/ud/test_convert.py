@@ -4,7 +4,7 @@ import convert
 import pytest
 import spacy
 import srsly
-from convert import choose_language, convert_split, hold_out, read_treebank
+from convert import choose_language, convert_split, read_treebank
 from spacy.language import Language
 from spacy.tokens import DocBin
 from spacy.training.converters import conllu_to_docs
@@ -218,15 +218,6 @@ def test_merged_tokens_are_those_of_spacys_converter(ud_folder):
 
 
 # --- dev sets and languages --------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("n", "every"), [(20, 5), (99, 5), (100, 10), (705, 10)])
-def test_dev_set_is_held_out_of_training(n, every):
-    train, dev, n_th = hold_out(list(range(n)))
-    assert n_th == every
-    assert sorted(train + dev) == list(range(n))
-    assert len(dev) == n // every
-    assert hold_out(list(range(n))) == (train, dev, n_th)
 
 
 def test_missing_splits_are_held_out_or_raise(tmp_path):

@@ -7,7 +7,7 @@ import check
 import pretrained
 import pytest
 from conftest import CONFIGS
-from pretrained import MULTILINGUAL_ENCODER, SetupError, check_encoder, check_gpu, choose
+from pretrained import MULTILINGUAL_ENCODER, choose
 from spacy.util import load_config
 
 SCORER = {"udtools": "0.2.9"}
@@ -59,19 +59,6 @@ def test_all_that_is_missing_is_named_at_once(check_command, tmp_path):
         assert name in line
 
 
-def test_missing_gpu_raises(check_command, monkeypatch):
-    monkeypatch.setattr(pretrained, "gpu_is_available", lambda: False)
-    with pytest.raises(SystemExit, match=r"a GPU for --vars.gpu 0, and spaCy finds none"):
-        check_command("cpu", "--gpu-id", "0")
-    check_gpu(-1)
-    monkeypatch.setattr(pretrained, "gpu_is_available", lambda: True)
-    monkeypatch.setattr(pretrained, "has_torch_cuda_gpu", False)
-    monkeypatch.setattr(pretrained, "has_torch_mps_gpu", False)
-    check_command("cpu", "--gpu-id", "0")
-    with pytest.raises(SystemExit, match="torch"):
-        check_command("transformer", "--gpu-id", "0")
-
-
 # --- which encoder -----------------------------------------------------------------------------
 
 
@@ -83,9 +70,3 @@ def test_encoder_suits_the_treebanks_language():
     assert found in reason
     assert "'kk'" in reason
     assert choose("transformer", "own/model", "kk_ktb") == ("own/model", "encoder own/model")
-
-
-def test_encoder_that_cannot_be_read_raises(bert, tmp_path):
-    check_encoder(bert)
-    with pytest.raises(SetupError, match=r"cannot read the encoder .* no config\.json"):
-        check_encoder(str(tmp_path))
