@@ -4,9 +4,9 @@ All of them refer to the words of a sentence, as in `annotation.details`.
 """
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,11 @@ from spacy_rootmind.annotation.details import (
 )
 from spacy_rootmind.network.architecture import ParserModel
 from spacy_rootmind.network.label_scorer import find_best_labels, find_probable_labels
+from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.network.structure import weights_digest
 from spacy_rootmind.pipeline.find_alternatives import find_alternatives
 from spacy_rootmind.pipeline.sentence_parser import ParsedBatch, ScoredBatch
-from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
+from spacy_rootmind.trees.conventions import MISSING, ROOT_LABEL
 from spacy_rootmind.trees.distribution import TreeDistribution
 
 # The least probability of the labelled arcs that are kept with a sentence's trees.
@@ -101,37 +102,16 @@ def _find_confidence(
 # --- probable arcs and distributions -----------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Arcs:
-    """Probable arcs of the sentences of a batch, one sentence after another.
+class Arcs(NamedTuple):
+    """Probable arcs of the sentences of a batch, one sentence after another; all (n_arcs,).
 
-    Attributes
-    ----------
-    sentences : int array of shape (n_arcs,)
-        Number of each arc's sentence.
-    deps, heads : int array of shape (n_arcs,)
-        Words of the sentence, numbered from 1, with ROOT as 0.
-    probs, log_weights : float array of shape (n_arcs,)
-    bounds : list of int
-        Sentence i has the arcs from `bounds[i]` up to `bounds[i + 1]`.
+    Dependents and heads are flat rows of the batch.
     """
 
-    sentences: NDArray[np.int64]
     deps: NDArray[np.int64]
     heads: NDArray[np.int64]
     probs: NDArray[np.float64]
     log_weights: NDArray[np.float64]
-    bounds: list[int]
-
-    def flat_rows(
-        self, arcs: NDArray[np.int64], roots: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Convert the ends of some arcs to flat rows of the batch: dependents, heads.
-
-        `roots` are the rows of the sentences' ROOTs.
-        """
-        first = roots[self.sentences[arcs]]
-        return self.deps[arcs] + first, self.heads[arcs] + first
 
 
 def _find_arcs(
@@ -150,19 +130,16 @@ def _find_arcs(
             listed = probs >= threshold
             if parses is not None:
                 listed[np.arange(1, m), parses[root + 1 : root + m]] = True
-            deps, heads = listed.nonzero()
-            found[number] = deps, heads, probs[deps, heads], own.scores[i][deps, heads]
-    columns = list(zip(*found, strict=True))
-    sizes = list(map(len, columns[0]))
-    deps, heads, probs, log_weights = map(np.concatenate, columns)
-    return Arcs(
-        np.repeat(np.arange(len(sizes)), sizes),
-        deps,
-        heads,
-        probs,
-        log_weights,
-        [0, *itertools.accumulate(sizes)],
-    )
+            at = listed.nonzero()
+            found[number] = at[0] + root, at[1] + root, probs[at], own.scores[i][at]
+    return Arcs(*map(np.concatenate, zip(*found, strict=True)))
+
+
+def _places(layout: Layout, deps: NDArray[np.int64]) -> Iterator[tuple[int, slice]]:
+    """Iterate over sentences: the flat row of ROOT, and the place of the arcs, by dependents."""
+    starts = [*layout.roots.tolist(), layout.n_rows]
+    bounds = itertools.pairwise(np.searchsorted(deps, starts).tolist())
+    return zip(starts, itertools.starmap(slice, bounds), strict=False)
 
 
 def _label_arcs(batch: ScoredBatch, arcs: Arcs, threshold: float) -> list[ArcTable]:
@@ -171,11 +148,14 @@ def _label_arcs(batch: ScoredBatch, arcs: Arcs, threshold: float) -> list[ArcTab
     An arc has a row for each of its labels that is probable enough; the label of an arc from ROOT
     is certain. The rows of a word are sorted by decreasing probability.
     """
-    inner, outer = np.flatnonzero(arcs.heads != ROOT), np.flatnonzero(arcs.heads == ROOT)
+    layout = batch.scores.layout
+    is_outer = np.isin(arcs.heads, layout.roots)
+    inner, outer = np.flatnonzero(~is_outer), np.flatnonzero(is_outer)
     rows, labels, joint = find_probable_labels(
         batch.labeller,
         batch.scores,
-        *arcs.flat_rows(inner, batch.scores.layout.roots),
+        arcs.deps[inner],
+        arcs.heads[inner],
         arcs.probs[inner],
         threshold,
         batch.context.label_temperature,
@@ -183,18 +163,12 @@ def _label_arcs(batch: ScoredBatch, arcs: Arcs, threshold: float) -> list[ArcTab
     rows = np.concatenate([outer, inner[rows]])
     labels = np.concatenate([np.full(len(outer), ROOT_LABEL), labels])
     joint = np.concatenate([arcs.probs[outer], joint])
-    order = np.lexsort((-joint, arcs.deps[rows], arcs.sentences[rows]))
-    rows, labels, joint = rows[order], labels[order], joint[order]
-    ends = np.searchsorted(arcs.sentences[rows], np.arange(len(arcs.bounds)))
+    order = np.lexsort((-joint, arcs.deps[rows]))
+    labels, joint = labels[order], joint[order]
+    deps, heads = arcs.deps[rows[order]], arcs.heads[rows[order]]
     return [
-        ArcTable(
-            arcs.deps[rows[own]],
-            arcs.heads[rows[own]],
-            labels[own],
-            joint[own],
-            batch.context.labels,
-        )
-        for own in (slice(*pair) for pair in itertools.pairwise(ends))
+        ArcTable(deps[own] - root, heads[own] - root, labels[own], joint[own], batch.context.labels)
+        for root, own in _places(layout, deps)
     ]
 
 
@@ -206,18 +180,17 @@ def _find_distributions(
     A label is kept if the probability of arc and label together is at least `threshold`, and the
     best one of each arc always.
     """
-    context = batch.context
-    inner = np.flatnonzero(arcs.heads != ROOT)
-    entries, labels, label_probs = _labels_to_store(batch, arcs, inner, threshold)
+    context, layout = batch.context, batch.scores.layout
+    entries, labels, label_probs = _labels_to_store(batch, arcs, threshold)
     stored = []
-    for sentence, bounds in zip(batch.sentences, itertools.pairwise(arcs.bounds), strict=True):
-        own, own_entries = slice(*bounds), slice(*np.searchsorted(entries, bounds))
+    for sentence, (root, own) in zip(batch.sentences, _places(layout, arcs.deps), strict=True):
+        own_entries = slice(*np.searchsorted(entries, [own.start, own.stop]))
         stored.append(
             StoredDistribution(
-                arcs.deps[own].astype(np.int32),
-                arcs.heads[own].astype(np.int32),
+                (arcs.deps[own] - root).astype(np.int32),
+                (arcs.heads[own] - root).astype(np.int32),
                 arcs.log_weights[own].astype(np.float32),
-                (entries[own_entries] - bounds[0]).astype(np.int32),
+                (entries[own_entries] - own.start).astype(np.int32),
                 labels[own_entries].astype(np.int32),
                 label_probs[own_entries].astype(np.float32),
                 context.labels,
@@ -252,11 +225,12 @@ def _weights_to_store(log_weights: NDArray[np.float64]) -> NDArray[np.float32]:
 
 
 def _labels_to_store(
-    batch: ScoredBatch, arcs: Arcs, inner: NDArray[np.int64], threshold: float
+    batch: ScoredBatch, arcs: Arcs, threshold: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     """Find the labels to keep: the number of the arc, the label and its probability on the arc."""
-    deps, heads = arcs.flat_rows(inner, batch.scores.layout.roots)
-    probs, temperature = arcs.probs[inner], batch.context.label_temperature
+    inner = np.flatnonzero(~np.isin(arcs.heads, batch.scores.layout.roots))
+    deps, heads, probs = arcs.deps[inner], arcs.heads[inner], arcs.probs[inner]
+    temperature = batch.context.label_temperature
     found, labels, joint = find_probable_labels(
         batch.labeller, batch.scores, deps, heads, probs, threshold, temperature
     )

@@ -16,19 +16,9 @@ ANNOTATION = ("DEP", "SENT_START", "TAG", "POS", "MORPH", "LEMMA", "ENT_IOB")
 def choose_labels(
     examples: Sequence[Example], given: Any | None, root_label: str, added: Sequence[str]
 ) -> tuple[str, list[str]]:
-    """Choose the root's label and the other labels.
+    """Choose the root's label and the others: given ones, or those of examples and added ones.
 
-    Parameters
-    ----------
-    examples
-        Training examples, or spaCy's placeholder for them.
-    given : dict, optional
-        `RootMST.label_data`; the labels of the examples by default.
-    root_label
-        The root's label, unless the examples or the other labels have one.
-    added
-        Labels that were added beforehand, unless some are given.
-
+    `given` is `RootMST.label_data`; `root_label` is used if the labels have none for the root.
     Raises ValueError if there are no labels to choose from, or those given are not as described.
     """
     roots, others = count_labels(examples)

@@ -12,14 +12,12 @@ damage, and parts of two components; the digest tells a config with another netw
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import srsly
-from spacy import util
 from spacy.pipeline import TrainablePipe
 
 from spacy_rootmind.network.architecture import ParserModel
@@ -78,12 +76,10 @@ def _layers_digest(model: ParserModel) -> str:
 def save_bytes(component: TrainablePipe, exclude: Iterable[str]) -> bytes:
     """Save a component to bytes."""
     exclude = tuple(exclude)
-    parts = _save(component)
-    getters: dict[str, Callable[[], bytes]] = {
-        name: partial(parts.__getitem__, name) for name in parts
-    }
-    getters["vocab"] = lambda: component.vocab.to_bytes(exclude=exclude)
-    return util.to_bytes(getters, exclude)
+    parts = {name: part for name, part in _save(component).items() if name not in exclude}
+    if "vocab" not in exclude:
+        parts["vocab"] = component.vocab.to_bytes(exclude=exclude)
+    return srsly.msgpack_dumps(parts)
 
 
 def save_folder(
@@ -91,12 +87,12 @@ def save_folder(
 ) -> None:
     """Save a component to a folder, if asked with weights in half precision."""
     exclude = tuple(exclude)
-    parts = _save(component, half_precision)
-    writers: dict[str, Callable[[Path], Any]] = {
-        name: lambda path: path.write_bytes(parts[path.name]) for name in parts
-    }
-    writers["vocab"] = lambda path: component.vocab.to_disk(path, exclude=exclude)
-    util.to_disk(folder, writers, exclude)
+    folder.mkdir(exist_ok=True)
+    for name, part in _save(component, half_precision).items():
+        if name not in exclude:
+            (folder / name).write_bytes(part)
+    if "vocab" not in exclude:
+        component.vocab.to_disk(folder / "vocab", exclude=exclude)
 
 
 def _save(component: TrainablePipe, half_precision: bool = False) -> dict[str, bytes]:

@@ -28,25 +28,8 @@ def make_adam(
     """Make an optimizer that does what Thinc's `Adam.v1` does, in less time on a CPU.
 
     Registered as `spacy_rootmind.Adam.v1`, for `training.optimizer` of any spaCy pipeline. Settings
-    are Thinc's, each a number or a schedule, and results are the same up to rounding. On a GPU, it
-    is Thinc's own.
-
-    Parameters
-    ----------
-    learn_rate : float or schedule
-        Size of a step.
-    L2 : float or schedule
-        Weight decay, as a share of `learn_rate`.
-    beta1, beta2 : float or schedule
-        What the first and the second moments keep at each step.
-    eps : float or schedule
-        Added to the root of the second moment.
-    grad_clip : float or schedule
-        Largest norm of a parameter's gradient; 0 for no limit.
-    L2_is_weight_decay : bool
-        Whether weights decay. Otherwise, `L2` times the weights is added to the gradient.
-    use_averages : bool
-        Whether to keep moving averages of the parameters, which are then evaluated and saved.
+    are those of Thinc's `Adam.v1`, each a number or a schedule, and results are the same up to
+    rounding. On a GPU, it is Thinc's own.
     """
     return FusedAdam(
         learn_rate,

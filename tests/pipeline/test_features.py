@@ -6,7 +6,6 @@ import spacy
 from parsers import (
     LISTENER,
     SMALL_MODEL,
-    arcs_of,
     gold_examples,
     join,
     make_nlp,
@@ -17,9 +16,9 @@ from parsers import (
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import fix_random_seed, minibatch
-from spacy.vectors import Vectors
 
-from spacy_rootmind.network.architecture import find_vectors, reading_layers
+from spacy_rootmind.network.architecture import reading_layers
+from spacy_rootmind.pipeline.inputs import attributes_read
 from spacy_rootmind.pipeline.inputs import attributes_read
 
 TOK2VEC = SMALL_MODEL["tok2vec"]
@@ -138,44 +137,6 @@ def test_a_listener_as_features_is_refused():
 
 
 # --- use and saving ----------------------------------------------------------------------------
-
-
-def test_a_parser_with_a_copy_of_shared_vectors_parses_alike(tagged, examples, monkeypatch):
-    """Also long Docs, of which it computes the vectors in slices."""
-    nlp = tagged.from_config(tagged.config).from_bytes(tagged.to_bytes())
-    words = [token.text for doc in examples[:4] for token in doc]
-    expected = arcs_of(nlp(Doc(nlp.vocab, words=words)))
-    nlp.replace_listeners("tok2vec", "root_mst", ["model.tok2vec"])
-    assert arcs_of(nlp(Doc(nlp.vocab, words=words))) == expected
-    monkeypatch.setattr("spacy_rootmind.pipeline.prediction.MAX_TOKENS", 50)
-    assert arcs_of(nlp(Doc(nlp.vocab, words=words))) == expected
-
-
-def test_static_vectors_are_features_of_the_parser(examples, tmp_path):
-    """Also without attributes, and next to a tok2vec without static vectors."""
-    model = with_features("LOWER", include_static_vectors=True)
-    nlp = make_nlp(model=model)
-    words = sorted({token.text for doc in examples for token in doc})
-    rows = np.random.default_rng(0).normal(size=(len(words), 6)).astype("f")
-    nlp.vocab.vectors = Vectors(strings=nlp.vocab.strings, data=rows, keys=words)
-    own = gold_examples(examples[:4], nlp)
-    optimizer = nlp.initialize(lambda: own)
-    losses = [nlp.update(own, sgd=optimizer)["root_mst"] for _ in range(5)]
-    assert losses[-1] < losses[0]
-    doc = nlp.make_doc(TEXTS[0])
-    parser = nlp.get_pipe("root_mst")
-    before = find_vectors(parser.model, [doc], is_train=False)[0][0]
-    nlp.to_disk(tmp_path)
-    loaded = spacy.load(tmp_path)
-    model = loaded.get_pipe("root_mst").model
-    after = find_vectors(model, [loaded.make_doc(TEXTS[0])], is_train=False)[0][0]
-    np.testing.assert_array_equal(after, before)
-    loaded.vocab.vectors.data = np.zeros_like(rows)
-    moved = find_vectors(model, [loaded.make_doc(TEXTS[0])], is_train=False)[0][0]
-    width = TOK2VEC["width"]
-    assert before.shape[1] == width + 8
-    np.testing.assert_array_equal(moved[:, :width], before[:, :width])
-    assert not np.allclose(moved[:, width:], before[:, width:])
 
 
 def test_docs_without_words_need_no_attributes_and_single_tokens_may_lack_them(tagged):

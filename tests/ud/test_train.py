@@ -12,7 +12,7 @@ from convert import WORDS
 from gold_words import gold_words
 from spacy.training import Corpus
 from spacy.util import load_config
-from train import BEST, COMPONENTS, SIZES, choose_components, overrides_of, size_of
+from train import BEST, overrides_of
 
 
 class Runs(list):
@@ -87,18 +87,6 @@ def test_an_interrupted_training_is_repeated(code, says, runs, run, capsys):
     assert (folder / "seed-0" / "trained.json").is_file()
 
 
-def test_changed_settings_repeat_the_training(runs, run, capsys):
-    run("--seeds", "0", "--steps", "10")
-    run("--seeds", "0", "--steps", "10")
-    assert runs == [0]
-    run("--seeds", "0", "--steps", "20")
-    run("--seeds", "0", "--steps", "20", "--overrides", "training.dropout=0.5")
-    assert runs == [0, 0, 0]
-    assert capsys.readouterr().out.count("have changed") == 2
-    run("--steps", "20", "--overrides", "training.dropout=0.5", "--components", "none")
-    assert runs == [0] * 4
-
-
 def test_best_seed_on_the_dev_set_is_kept(runs, run):
     folder = run("--seeds", "0,1,2")
     meta = srsly.read_json(folder / BEST / "meta.json")
@@ -144,33 +132,6 @@ def test_settings_follow_from_the_size_of_the_treebank(arguments, steps, dropout
     assert options["--training.batcher.size"] == "500"
 
 
-def test_large_treebanks_and_encoders_have_the_settings_of_the_config(corpora):
-    sizes = [size_of(n) for n in (0, 9_999, 10_000, 99_999, 100_000)]
-    assert sizes == [SIZES[0], SIZES[0], SIZES[1], SIZES[-1], None]
-    own = overrides_of({}, corpora / "orthographic", 0, "a.b=1", by_size=False)
-    assert set(own) == {"paths.train", "paths.dev", "a.b"}
-
-
-ALL = dict.fromkeys(("LEMMA", "UPOS", "XPOS", "FEATS"), 1.0)
-
-
-@pytest.mark.parametrize(
-    ("text", "shares", "names", "remark"),
-    [
-        (" ".join(COMPONENTS), {}, [*COMPONENTS], ""),
-        ("trainable_lemmatizer,tagger", {}, ["tagger", "trainable_lemmatizer"], ""),
-        ("none", {"XPOS": 0.0, "FEATS": 0.0}, [], ""),
-        ("tagger", {"XPOS": 0.25}, [], "No tagger: 25 % of the training words have XPOS"),
-        ("morphologizer", {"FEATS": 0.0}, ["morphologizer"], "only learns UPOS"),
-    ],
-)
-def test_components_learn_what_the_treebank_annotates(text, shares, names, remark):
-    found, remarks = choose_components(text, ALL | shares)
-    assert found == names
-    assert len(remarks) == bool(remark)
-    assert remark in "".join(remarks)
-
-
 def test_syntactic_words_are_read_as_they_are(corpora):
     config = {"training": {"optimizer": {"learn_rate": {"warmup_steps": 1}}}}
     syntactic, orthographic = (overrides_of(config, corpora / words, 0, "") for words in WORDS)
@@ -188,22 +149,3 @@ def test_syntactic_words_are_read_as_they_are(corpora):
     sentences = list(gold_words(path, gold_preproc=True)(nlp))
     assert len(sentences) == 60
     assert len(list(gold_words(path, limit=2)(nlp))) == 2
-
-
-@pytest.mark.parametrize(
-    ("option", "texts", "message"),
-    [
-        ("--seeds", ["", "a", "0 -1", "1 1", "0 x", "0.5"], "expected seeds"),
-        ("--overrides", ["training.dropout", "dropout=0.5"], "expected settings"),
-        (
-            "--components",
-            ["", "tager", "tagger none", "root_mst"],
-            "some of 'tagger morphologizer trainable_lemmatizer'",
-        ),
-    ],
-)
-def test_invalid_options_raise(option, texts, message, runs, run):
-    for text in texts:
-        with pytest.raises(SystemExit, match=message):
-            run(option, text)
-    assert runs == []
