@@ -19,7 +19,6 @@ from spacy.util import fix_random_seed, minibatch
 
 from spacy_rootmind.network.architecture import reading_layers
 from spacy_rootmind.pipeline.inputs import attributes_read
-from spacy_rootmind.pipeline.inputs import attributes_read
 
 TOK2VEC = SMALL_MODEL["tok2vec"]
 TEXTS = ["The cat saw a dog.", "She slept. He read the book that he had.", ""]
