@@ -191,7 +191,7 @@ def free_threaded(session):
 
 @nox.session(requires=["build"])
 def wheel(session):
-    """Test the wheel: arrays without spaCy, the oldest NumPy, a packaged pipeline, the recipe."""
+    """Test the wheel: arrays without spaCy, the oldest NumPy, a packaged pipeline."""
     enter_copy(session, *PACKAGE)
     # The oldest that there is for this Python: modules built with NumPy 2 have to run with it.
     numpy = {10: "1.25", 11: "1.25", 12: "1.26", 14: "2.3"}.get(sys.version_info.minor, "2.1")
@@ -207,15 +207,13 @@ def wheel(session):
         "pytest", "-q", "tests/trees", "--every", "12", "--ignore=tests/trees/test_labelled.py"
     )
 
-    more = ("pip", "py-rattler-build")
-    session.install(with_extras("test"), f"numpy=={numpy}.*", *more, env=any_numpy)
+    session.install(with_extras("test"), f"numpy=={numpy}.*", "pip", env=any_numpy)
     installed = session.run("python", "-m", "pip", "list", silent=True)
     if re.search("(?im)^(torch|transformers|spacy-transformers) ", installed):
         session.error("the core install brings torch or transformers")
     files = (
         "annotation/test_doc_trees.py",
         "pipeline/test_serialization.py",
-        "test_listings.py",
         "test_registry.py",
     )
     session.run("pytest", "-q", "-n", "0", *(f"tests/{name}" for name in files))

@@ -1,4 +1,4 @@
-"""What a network reads besides words, and whether it is what the network was trained on.
+"""The inputs of a network besides words, and a check that it was trained on the same ones.
 
 These are attributes that components before the parser set, vectors of a component that the parser
 listens to, and static vectors of the vocab. A parser that is taken into another pipeline
@@ -136,7 +136,7 @@ class Inputs:
         doc = next((doc for doc in docs if len(words_of(doc))), None)
         if doc is None:
             return
-        # What was saved first: the vocab may have lost its vectors.
+        # A saved digest goes first: the vocab may have lost its vectors.
         expected = {
             each: self._saved.get(each, digest) for each, digest in self.digests(model).items()
         }

@@ -16,7 +16,7 @@ ANNOTATION = ("DEP", "SENT_START", "TAG", "POS", "MORPH", "LEMMA", "ENT_IOB")
 def choose_labels(
     examples: Sequence[Example], given: Any | None, root_label: str, added: Sequence[str]
 ) -> tuple[str, list[str]]:
-    """Choose the root's label and the others: given ones, or those of examples and added ones.
+    """Choose the root's label and the others: given ones, or the labels of examples and added ones.
 
     `given` is `RootMST.label_data`; `root_label` is used if the labels have none for the root.
     Raises ValueError if there are no labels to choose from, or those given are not as described.

@@ -27,9 +27,9 @@ def make_adam(
 ) -> Optimizer:
     """Make an optimizer that does what Thinc's `Adam.v1` does, in less time on a CPU.
 
-    Registered as `spacy_rootmind.Adam.v1`, for `training.optimizer` of any spaCy pipeline. Settings
-    are those of Thinc's `Adam.v1`, each a number or a schedule, and results are the same up to
-    rounding. On a GPU, it is Thinc's own.
+    Registered as `spacy_rootmind.Adam.v1`, for `training.optimizer` of any spaCy pipeline. Its
+    settings are the settings of Thinc's `Adam.v1`, each a number or a schedule, and results are the
+    same up to rounding. On a GPU, it is Thinc's own.
     """
     return FusedAdam(
         learn_rate,

@@ -1,7 +1,5 @@
 """Other people's packages read parses. Each test runs where its package is installed."""
 
-import io
-
 import pytest
 import spacy
 
@@ -115,28 +113,3 @@ def test_pyrush_before_the_parser_sets_the_sentences(web_pipeline):
     nlp = spacy.load(web_pipeline)
     nlp.add_pipe("medspacy_pyrush", first=True)
     assert [sent.text for sent in nlp(TWO).sents] == TWO.replace(". ", ".\n").split("\n")
-
-
-def test_deplacy_draws_heads_and_labels(english):
-    deplacy = pytest.importorskip("deplacy")
-    doc = english(TWO)
-    out = io.StringIO()
-    deplacy.render(doc, file=out)
-    lines = [line.split() for line in out.getvalue().splitlines() if line.strip()]
-    assert [line[0] for line in lines] == [token.text for token in doc]
-    assert [line[-1] for line in lines] == [token.dep_ for token in doc]
-
-
-def test_dframcy_has_heads_and_labels(english):
-    dframcy = pytest.importorskip("dframcy").DframCy(english)
-    doc = dframcy.nlp(TWO)
-    frame = dframcy.to_dataframe(doc)
-    assert list(frame["token_dep_"]) == [token.dep_ for token in doc]
-    assert list(frame["token_head"]) == [token.head.text for token in doc]
-
-
-def test_spaczz_matches_in_a_parse(english):
-    matcher = pytest.importorskip("spaczz.matcher").FuzzyMatcher(english.vocab)
-    matcher.add("THING", [english.make_doc("leter")])
-    [(label, start, end, *_)] = matcher(english(TWO))
-    assert (label, english(TWO)[start:end].text) == ("THING", "letter")
