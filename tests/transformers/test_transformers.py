@@ -72,20 +72,6 @@ def test_layers_of_a_trained_pipeline_are_frozen_and_the_others_learn(encoder, g
             make_freeze_layers(n_layers)(nlp)
 
 
-# --- mixed precision on a CPU ---------------------------------------------------------------
-
-
-@pytest.mark.filterwarnings("ignore:.*CUDA is not available.*:UserWarning")
-def test_mixed_precision_learns_on_a_cpu_without_a_gradient_scaler_only(encoder, gold):
-    nlp, examples = initialized(make_config(PACKAGE, encoder, mixed_precision=True), gold)
-    with pytest.raises(ValueError, match="Gradient scaling is not supported"):
-        nlp.update(examples[:4])
-    settings = {"mixed_precision": True, "grad_scaler_config": {"enabled": False}}
-    nlp, examples = initialized(make_config(PACKAGE, encoder, **settings), gold)
-    losses = losses_of(nlp, examples[:4])
-    assert losses[-1] < 0.8 * losses[0]
-
-
 # --- a transformer that is the parser's own ----------------------------------------------------
 
 
