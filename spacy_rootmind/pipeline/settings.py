@@ -25,12 +25,13 @@ class Expected(NamedTuple):
     convert: Callable[[Any], Any]
 
 
-def _number(words: str, accepts: Callable[[Any], bool]) -> Expected:
-    def accepts_number(value: Any) -> bool:
-        is_number = isinstance(value, int | float | np.integer | np.floating)
-        return is_number and not isinstance(value, bool) and accepts(value)
+def _number(words: str, accepts: Callable[[Any], bool], kind: type = float) -> Expected:
+    types = (int, np.integer) if kind is int else (int, float, np.integer, np.floating)
 
-    return Expected(words, accepts_number, float)
+    def accepts_number(value: Any) -> bool:
+        return isinstance(value, types) and not isinstance(value, bool) and accepts(value)
+
+    return Expected(words, accepts_number, kind)
 
 
 def _one_of(literal: Any) -> Expected:
@@ -43,10 +44,7 @@ POSITIVE = _number("a number above 0", lambda value: 0 < value < math.inf)
 NOT_NEGATIVE = _number("a number of at least 0", lambda value: 0 <= value < math.inf)
 PROBABILITY = _number("a probability above 0 and at most 1", lambda value: 0 < value <= 1)
 THRESHOLD = _number("a probability from 0 to 1", lambda value: 0 <= value <= 1)
-COUNT = _number(
-    "an integer of at least 1",
-    lambda value: isinstance(value, int | np.integer) and bool(value >= 1),
-)._replace(convert=int)
+COUNT = _number("an integer of at least 1", lambda value: value >= 1, int)
 FLAG = Expected("True or False", lambda value: isinstance(value, bool | np.bool_), bool)
 FUNCTION = Expected(
     'a function, the block of a config such as {"@misc": "my_function.v1"}',
