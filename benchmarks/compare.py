@@ -5,7 +5,7 @@ Usage: python benchmarks/compare.py [--treebank FILE.conllu] [--checkouts FOLDER
 Runs our algorithms and all peers that are installed, or whose checkout is given, on the same score
 matrices. First, all of them have to reach the same score: an error of a peer becomes a line in the
 report, and an error of ours ends the run with status 1. Then their calls are timed in turns. Writes
-times.csv, figures.csv, results.md and times.png.
+times.csv, figures.csv and results.md.
 """
 
 import dataclasses

@@ -31,7 +31,7 @@ from lib.inputs import family_batch, treebank_batch
 from lib.options import make_parser
 from lib.tables import table
 
-from spacy_rootmind import arc_marginals, decode, decode_kbest, sample_trees
+from spacy_rootmind import TreeDistribution, decode, decode_kbest, sample_trees
 from spacy_rootmind.kernel import decode as kernel
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -53,7 +53,7 @@ def array_cases() -> dict[str, Callable[[], object]]:
     sentence = family_batch("gaussian", 30, 1).scores[0]
     return {
         "decode": lambda: decode(batch.scores, lengths=batch.lengths),
-        "marginals": lambda: arc_marginals(batch.scores, lengths=batch.lengths),
+        "marginals": lambda: TreeDistribution(batch.scores, lengths=batch.lengths).marginals,
         "samples": lambda: sample_trees(sentence, 1000, seed=0),
         "k best": lambda: decode_kbest(sentence, 100),
     }

@@ -2,10 +2,10 @@
 
 Usage: python benchmarks/probabilities.py [--smoke] [--out DIR] [--checkout synjax=PATH]
 
-Compares log_partition and arc_marginals, and all peers that are installed, with enumeration in 80
+Compares log partitions and marginals, and all peers that are installed, with enumeration in 80
 digits at several scales of scores; if ours exceed their error bounds, the run ends with status 1.
 Then times marginals in turns.
-Writes accuracy.csv, accuracy.png, probability_times.csv and probabilities.md.
+Writes accuracy.csv, probability_times.csv and probabilities.md.
 """
 
 import os
@@ -18,7 +18,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from lib.cells import WrongError
 from lib.checkouts import load_peers
 from lib.options import add_options, make_parser, read_checkouts
-from lib.probability_accuracy import CAPTION, accuracy, accuracy_tables, draw_accuracy
+from lib.probability_accuracy import accuracy, accuracy_tables
 from lib.probability_peers import LOADERS, our_route
 from lib.probability_times import TIMES_CAPTION, Effort, speed_rows, speed_table
 from lib.tables import method_table, setup_line, write_csv, write_markdown
@@ -57,13 +57,11 @@ def main() -> None:
         sys.exit(f"WRONG: {error}")
     write_csv(options.out / "accuracy.csv", errors)
     write_csv(options.out / "probability_times.csv", rows)
-    draw_accuracy(errors, options.out / "accuracy.png")
     parts = [
         "# Probabilities compared",
         setup_line(),
         method_table(routes, missing),
         "## Errors over the scale of scores",
-        f"![Plot](accuracy.png)\n\n{CAPTION}",
         *accuracy_tables(errors),
         "## Times of marginals",
         TIMES_CAPTION,

@@ -57,8 +57,10 @@ def our_queries(torch: ModuleType, scores: Any) -> dict[str, Query]:
         "loss with gradient": lambda: ours.tree_crf(given, heads).sum().backward(),
         "log partition": lambda: ours.log_partition(scores),
         "with gradient": lambda: ours.log_partition(given).sum().backward(),
-        "marginals": lambda: ours.arc_marginals(scores),
-        "marginals with gradient": lambda: ours.arc_marginals(given).square().sum().backward(),
+        "marginals": lambda: ours.TreeDistribution(scores).marginals,
+        "marginals with gradient": lambda: (
+            ours.TreeDistribution(given).marginals.square().sum().backward()
+        ),
         "entropy with gradient": lambda: ours.entropy(given).sum().backward(),
     }
 

@@ -2,15 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lib.enumeration import Exact, enumerate_exactly
 from lib.inputs import FAMILIES, Batch
-from lib.plots import legend_below, panels, save
 from lib.probability_peers import Route, as_floats
 from lib.tables import grid
 
@@ -146,68 +143,3 @@ def _marginal_cell(row: Errors) -> str:
 def _cell(error: float, failed: int) -> str:
     number = "" if np.isnan(error) else f"{error:.0e}" if error else "0"
     return "; ".join(part for part in (number, f"{failed} fail" if failed else "") if part)
-
-
-# --- plot --------------------------------------------------------------------------------------
-
-STYLES = {
-    "spacy-rootmind": {"color": "#c1121f", "linewidth": 2.6, "marker": "", "zorder": 6},
-    "numpy": {"color": "#023e8a", "marker": "o"},
-    "torch": {"color": "#f48c06", "marker": "^"},
-    "supar": {"color": "#c98bb9", "marker": "v"},
-    "torch-struct": {"color": "#5f8f9e", "marker": "s"},
-    "synjax": {"color": "#6a8d73", "marker": "D"},
-}
-FLOOR, CEILING, FAILS = 1e-17, 1e4, 1e5
-CAPTION = (
-    "Largest error over random sentences of five words, against enumeration in 80-digit "
-    "arithmetic, over the scale of scores. Top: log Z, relative where it is above 1. Bottom: "
-    "marginals, absolute. Cross: NaN or an error on at least one sentence. Hollow: some marginal "
-    "is negative. Dotted: the error bound of spacy-rootmind."
-)
-
-
-def draw_accuracy(rows: Sequence[Errors], path: Path) -> None:
-    """Draw errors over scale."""
-    cases = list(dict.fromkeys(row.case for row in rows))
-    figure, axes = panels(len(cases), 2, 3.6, 2.8, sharex=True, sharey=True)
-    quantities = (("log_z", "log Z", LOG_Z_ERROR), ("marginal", "marginals", MARGINAL_ERROR))
-    for axis, ((quantity, title, bound), case) in zip(
-        axes, product(quantities, cases), strict=True
-    ):
-        for name, style in STYLES.items():
-            own = [row for row in rows if (row.case, row.route) == (case, name)]
-            _draw_line(axis, own, quantity, style)
-        axis.set(xscale="log", yscale="log", ylim=(FLOOR, FAILS * 8.0 ** len(STYLES)))
-        axis.set_yticks([10.0**power for power in range(-16, 5, 4)])
-        axis.minorticks_off()
-        axis.axhline(bound, color="#888888", linewidth=1, linestyle=":")
-        if axis.get_subplotspec().is_first_row():
-            axis.set_title(case.replace("_", "-"), loc="left", fontsize=10, weight="bold")
-        if axis.get_subplotspec().is_first_col():
-            axis.set_ylabel(f"error of {title}")
-            text = "NaN or an error, in some sentence"
-            axis.text(1e-3, FAILS * 8, text, color="#666666", fontsize=8)
-    figure.supxlabel("scale of scores", fontsize=10)
-    legend_below(figure, len(STYLES))
-    save(figure, path)
-
-
-def _draw_line(axis: Any, rows: Sequence[Errors], quantity: str, style: dict[str, Any]) -> None:
-    """Draw one method: its errors, where it fails, and where marginals are negative."""
-    if not rows:
-        return
-    scales = np.array([row.scale for row in rows])
-    errors = np.clip([getattr(row, quantity) for row in rows], FLOOR, CEILING)
-    name = "log_z_failed" if quantity == "log_z" else "marginals_failed"
-    failed = np.array([getattr(row, name) > 0 for row in rows])
-    options = {"linewidth": 1.3, "markersize": 4.5, **style}
-    axis.plot(scales, np.where(failed, np.nan, errors), label=rows[0].route, **options)
-    # One height per method, so that crosses do not hide each other.
-    height = FAILS * 8.0 ** (list(STYLES).index(rows[0].route) - 1)
-    color = style["color"]
-    axis.plot(scales[failed], np.full(failed.sum(), height), "x", color=color, markersize=5)
-    if quantity == "marginal" and style["marker"]:
-        negative = np.array([row.negative > 0 for row in rows]) & ~failed
-        hollow = {"marker": style["marker"], "markerfacecolor": "white", "linestyle": ""}
-        axis.plot(scales[negative], errors[negative], color=color, markersize=5, zorder=7, **hollow)

@@ -1,4 +1,4 @@
-"""Methods for log Z and arc marginals: ours, determinants in NumPy and Torch, other libraries.
+"""Methods for log Z and arc marginals: ours, a determinant in NumPy, other libraries.
 
 All but ours follow Koo et al. (2007): a determinant, and its inverse or automatic differentiation.
 As in decoder_peers.py, the conversion of scores to the layout of a library is not timed.
@@ -57,8 +57,14 @@ def our_route() -> Route:
         "ours",
         "Cython",
         spacy_rootmind.__version__,
-        lambda batch: lambda: spacy_rootmind.log_partition(batch.scores, lengths=batch.lengths),
-        lambda batch: lambda: spacy_rootmind.arc_marginals(batch.scores, lengths=batch.lengths),
+        lambda batch: (
+            lambda: (
+                spacy_rootmind.TreeDistribution(batch.scores, lengths=batch.lengths).log_partition
+            )
+        ),
+        lambda batch: (
+            lambda: spacy_rootmind.TreeDistribution(batch.scores, lengths=batch.lengths).marginals
+        ),
     )
 
 
@@ -90,31 +96,6 @@ def import_torch() -> Any:
     torch.set_num_threads(1)
     torch.distributions.Distribution.set_default_validate_args(False)
     return torch
-
-
-def load_torch(checkouts: Checkouts) -> list[Route]:
-    """Load the same determinant in Torch; marginals come from automatic differentiation."""
-    torch = import_torch()
-
-    def forward(scores: Any) -> Any:
-        largest = scores[:, 1:].detach().amax(dim=2, keepdim=True)
-        weights = torch.exp(scores[:, 1:] - largest)
-        arcs = weights[:, :, 1:]
-        laplacian = torch.diag_embed(arcs.sum(dim=2)) - arcs
-        laplacian = torch.cat([weights[:, :, :1], laplacian[:, :, 1:]], dim=2)
-        return torch.logdet(laplacian) + largest.sum(dim=(1, 2))
-
-    def log_z(batch: Batch) -> Call:
-        scores = torch.from_numpy(clean_scores(batch))
-        return lambda: forward(scores)
-
-    def marginals(batch: Batch) -> Call:
-        scores = torch.from_numpy(clean_scores(batch)).requires_grad_()
-        return lambda: torch.autograd.grad(forward(scores).sum(), scores)[0]
-
-    version = importlib.metadata.version("torch")
-    note = "logdet, autograd; rows shifted"
-    return [Route("torch", "peer", "C++", version, log_z, marginals, note=note)]
 
 
 def load_supar(checkouts: Checkouts) -> list[Route]:
@@ -233,7 +214,6 @@ def _import_synjax(folder: Path) -> tuple[Any, Any]:
 
 LOADERS = {
     "numpy": (load_numpy, ""),
-    "torch": (load_torch, "pip install torch"),
     "supar": (load_supar, "pip install supar torch"),
     "torch-struct": (load_torch_struct, "pip install torch-struct torch"),
     "synjax": (load_synjax, "pip install jax equinox jaxtyping numba, --checkout synjax=PATH"),

@@ -1,4 +1,4 @@
-"""Malformed trees next to the rates of Zmigrod, Vieira & Cotterell (2020): tables and a plot."""
+"""Malformed trees next to the rates of Zmigrod, Vieira & Cotterell (2020)."""
 
 import csv
 from dataclasses import dataclass
@@ -6,7 +6,6 @@ from math import inf
 from pathlib import Path
 
 import numpy as np
-from lib.plots import BLUE, ORANGE, RED, TEAL, logarithmic, panels
 from lib.records import Records
 from lib.tables import spread
 from outcomes import Outcome, rank_correlation, relative
@@ -19,7 +18,6 @@ MANY = 5
 CHANGES = {"UAS": "uas_change", "exact match": "exact_match_change"}
 # Inputs as the paper's parsers have.
 LIKE_PUBLISHED = "predicted"
-COLOURS = dict(zip(INPUTS, (RED, TEAL, ORANGE), strict=True))
 # Table 2 of the paper, for the parsers of Stanza (Qi et al. 2020); `treebank` is the name here.
 PUBLISHED_TABLE = Path(__file__).parent / "zmigrod2020_table2.csv"
 # Groups of table 1: from this many training sentences to fewer than that many.
@@ -183,35 +181,8 @@ def change_remarks(changes: Results, table: list[Published]) -> list[str]:
     return [*lines, f"Over all seeds, {mended:,} heads are mended and {spoilt:,} spoilt."]
 
 
-def draw(results: Results, published: dict[str, Published], report: Report) -> None:
-    """Plot rates against training size."""
-    figure, (axis,) = panels(width=6.6, height=4.4)
-    for inputs in INPUTS:
-        own = [each[inputs] for each in results.values() if inputs in each]
-        sizes = [outcomes[0].train_sentences for outcomes in own]
-        axis.scatter(sizes, [mean_rate(each) for each in own], color=COLOURS[inputs], label=inputs)
-    known = {name: own for name, own in results.items() if name in published}
-    axis.scatter(
-        [training_size(own) for own in known.values()],
-        [published[name].malformed for name in known],
-        color=BLUE,
-        marker="x",
-        label="published",
-    )
-    logarithmic(axis, (10, 100, 1000, 10_000))
-    axis.set_xlabel("training sentences")
-    axis.set_ylabel("malformed trees, %")
-    axis.legend(frameon=False)
-    report.figure(
-        "figure-3",
-        figure,
-        "Malformed trees without the constraint against training size after equal epochs, one "
-        "point a treebank. The published rates stand at our training sizes.",
-    )
-
-
 def write_report(root: Path, records: Records, epochs: int, training: str) -> None:
-    """Write tables and a plot of what was counted so far."""
+    """Write tables of what was counted so far."""
     results = results_of(records, epochs)
     table, published = read_published()
     report = Report(root / "results", "malformed_rates", "Measured for Please Mind the Root")
@@ -251,5 +222,4 @@ def write_report(root: Path, records: Records, epochs: int, training: str) -> No
         header += [column for title in CHANGES for column in (title, "published")]
         report.table("changes", header, change_lines(changes, table))
         report.text(*change_remarks(changes, table))
-    draw(results, published, report)
     report.write()

@@ -1,4 +1,4 @@
-"""Reports: Markdown with tables, which are also written as CSV, and plots."""
+"""Reports: Markdown with tables, which are also written as CSV."""
 
 import argparse
 import csv
@@ -6,13 +6,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import process_time
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benchmarks"))
 
 import numpy as np
 from lib.decoders import Call
-from lib.plots import save
 from lib.tables import setup_line
 from lib.timing import interleave
 
@@ -76,12 +74,6 @@ class Report:
         if turned:
             header, *rows = (list(line) for line in zip(header, *rows, strict=True))
         self.parts.append(markdown_table(header, rows))
-
-    def figure(self, name: str, figure: Any, caption: str) -> None:
-        """Save a plot as NAME.png and refer to it."""
-        file = f"{self.name}-{name}.png"
-        save(figure, self.folder / file)
-        self.parts.append(f"![{caption}]({file})\n\n{caption}")
 
     def write(self) -> None:
         """Write NAME.md."""

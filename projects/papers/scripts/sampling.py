@@ -16,7 +16,7 @@ from matrices import STATE_TITLES, TRAINED, UNTRAINED, Floats, load_all, require
 from report import Report
 from train import PROJECT
 
-from spacy_rootmind import TreeDistribution, arc_marginals, sample_trees
+from spacy_rootmind import TreeDistribution, sample_trees
 
 # Samples by which `colbourn` is tried.
 SAMPLES = 20
@@ -78,7 +78,7 @@ def variation(one: np.ndarray, other: np.ndarray) -> float:
 
 def root_law(scores: Floats) -> np.ndarray:
     """Return the exact probability of each word to be the root."""
-    return arc_marginals(scores)[1:, 0]
+    return TreeDistribution(scores).marginals[1:, 0]
 
 
 def naive_law(scores: Floats) -> np.ndarray:

@@ -39,7 +39,7 @@ from lib.samplers import (
 from lib.tables import duration, setup_line, table
 from lib.timing import interleave
 
-from spacy_rootmind import arc_marginals
+from spacy_rootmind import TreeDistribution
 
 SAMPLES = 20
 SIZES = tuple(range(5, 101, 5))
@@ -83,7 +83,7 @@ def walk_steps(n: int, graphs: int) -> float:
     batch = uniform_weights(n, graphs)
     weights = np.exp(batch.scores)[:, 1:, 1:] * (1 - np.eye(n))
     steps = weights / weights.sum(axis=2, keepdims=True)
-    roots = arc_marginals(batch.scores)[:, 1:, 0]
+    roots = TreeDistribution(batch.scores).marginals[:, 1:, 0]
     total = 0.0
     for root in range(n):
         others = np.delete(np.arange(n), root)
