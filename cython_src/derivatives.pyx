@@ -114,24 +114,21 @@ cdef bint normalize(
 
 
 def normalize_batch(
-        const double[:, :, :, ::1] given not None, const double[:, :, ::1] marginals not None,
+        const double[:, :, ::1] given not None, const double[:, :, ::1] marginals not None,
         const Py_ssize_t[::1] lengths not None, bint single_root,
-        double[:, :, :, ::1] values not None, int[:, ::1] exponents not None):
-    """Bring given[sentence, direction, dep, head] to magnitudes of at most 1, in `values`.
+        double[:, :, ::1] values not None, int[::1] exponents not None):
+    """Bring given[sentence, dep, head] to magnitudes of at most 1, in `values`.
 
     Constants per word, and one of ROOT with a single root, are taken away; then values are divided
-    by 2 ** exponents[sentence, direction]. Values of arcs of probability 0 become 0. Returns the
-    first sentence in which another one is not finite, or -1.
+    by 2 ** exponents[sentence]. Values of arcs of probability 0 become 0. Returns the first
+    sentence in which another one is not finite, or -1.
     """
-    cdef Py_ssize_t sentence, direction
-    cdef Py_ssize_t width = given.shape[3]
+    cdef Py_ssize_t sentence
     for sentence in range(given.shape[0]):
-        for direction in range(given.shape[1]):
-            if not normalize(
-                    &given[sentence, direction, 0, 0], &marginals[sentence, 0, 0], width,
-                    lengths[sentence], single_root, &values[sentence, direction, 0, 0],
-                    &exponents[sentence, direction]):
-                return sentence
+        if not normalize(
+                &given[sentence, 0, 0], &marginals[sentence, 0, 0], given.shape[2],
+                lengths[sentence], single_root, &values[sentence, 0, 0], &exponents[sentence]):
+            return sentence
     return -1
 
 
@@ -362,7 +359,6 @@ cdef bint differentiate(
 cdef struct DerivativeTask:
     bint single_root
     Py_ssize_t width            # N + 1
-    Py_ssize_t n_directions     # per sentence
     const double* values        # directions: squares of `width`, at most 1 in magnitude
     double* out                 # the derivatives, of the same shape
 
@@ -377,35 +373,30 @@ cdef struct DerivativeState:
 
 cdef int differentiate_sentence(
         void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
-    """Find the derivatives of one sentence in all its directions; returns a Status."""
+    """Find the derivatives of one sentence in its direction; returns a Status."""
     cdef DerivativeState* ws = <DerivativeState*>state
     cdef const DerivativeTask* task = ws.task
     cdef Py_ssize_t n = batch.lengths[sentence], area = task.width * task.width
-    cdef Py_ssize_t direction = sentence * task.n_directions
-    cdef Py_ssize_t stop = direction + task.n_directions
-    cdef const double* values
-    cdef double* out
+    cdef const double* values = task.values + sentence * area
+    cdef double* out = task.out + sentence * area
     cdef int status
     if n == 0:
         return Status.OK
     gather(batch, sentence, ws.square)
     status = sum_trees(ws.square, n, task.single_root, &ws.sum)
-    while status == Status.OK and direction < stop:
-        values = task.values + direction * area
-        out = task.out + direction * area
-        if ws.sum.beyond_float64:
-            status = tangents_init(&ws.wide, ws.sum.wide)
-            if status == Status.OK and not differentiate(
-                    <const ExtendedFloat*>NULL, values, out, task.width, ws.sum.wide, &ws.wide):
-                status = Status.LOST_DIGITS
-            direction += 1
-        elif differentiate(
-                <const double*>NULL, values, out, task.width, &ws.sum, &ws.tangents):
-            direction += 1
-        else:
-            # Adjoints may be beyond float64 where weights are not.
-            forget_numbers(&ws.sum, &ws.tangents)
-            status = sum_trees_wide(ws.square, &ws.sum)
+    if status != Status.OK:
+        return status
+    if not ws.sum.beyond_float64:
+        if differentiate(<const double*>NULL, values, out, task.width, &ws.sum, &ws.tangents):
+            return Status.OK
+        # Adjoints may be beyond float64 where weights are not.
+        forget_numbers(&ws.sum, &ws.tangents)
+        status = sum_trees_wide(ws.square, &ws.sum)
+    if status == Status.OK:
+        status = tangents_init(&ws.wide, ws.sum.wide)
+    if status == Status.OK and not differentiate(
+            <const ExtendedFloat*>NULL, values, out, task.width, ws.sum.wide, &ws.wide):
+        return Status.LOST_DIGITS
     return status
 
 
@@ -415,18 +406,12 @@ cdef int differentiate_projective(
     cdef DerivativeState* ws = <DerivativeState*>state
     cdef const DerivativeTask* task = ws.task
     cdef Py_ssize_t n = batch.lengths[sentence], area = task.width * task.width
-    cdef Py_ssize_t i, first = sentence * task.n_directions
-    cdef int status
     if n == 0:
         return Status.OK
     gather(batch, sentence, ws.square)
-    for i in range(first, first + task.n_directions):
-        status = projective_derivatives(
-            ws.square, n, task.single_root, task.values + i * area, task.width,
-            task.out + i * area, &ws.spans)
-        if status != Status.OK:
-            return status
-    return Status.OK
+    return projective_derivatives(
+        ws.square, n, task.single_root, task.values + sentence * area, task.width,
+        task.out + sentence * area, &ws.spans)
 
 
 # --- the boundary ------------------------------------------------------------------------------
@@ -457,21 +442,20 @@ cdef class Differentiation(Worker):
 
 def differentiate_batch(
         ScoreBuffer buffer not None, bint single_root, list workers not None,
-        const double[:, :, :, ::1] values not None, double[:, :, :, ::1] out not None):
+        const double[:, :, ::1] values not None, double[:, :, ::1] out not None):
     """Find derivatives of the marginals of all sentences, with one thread per worker.
 
-    values[sentence, direction, dep, head] are at most 1 in magnitude. Fills `out`, of the same
+    values[sentence, dep, head] are at most 1 in magnitude. Fills `out`, of the same
     shape, for the words of each sentence. Returns as `run_batch`.
     """
     cdef Differentiation worker
     cdef DerivativeTask task
-    if values.shape[0] == 0 or values.shape[1] == 0:
+    if values.shape[0] == 0:
         return Status.OK, 0
     task.single_root = single_root
-    task.width = values.shape[3]
-    task.n_directions = values.shape[1]
-    task.values = &values[0, 0, 0, 0]
-    task.out = &out[0, 0, 0, 0]
+    task.width = values.shape[2]
+    task.values = &values[0, 0, 0]
+    task.out = &out[0, 0, 0]
     for worker in workers:
         worker.c.task = &task
     return run_batch(buffer, workers)

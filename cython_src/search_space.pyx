@@ -32,7 +32,6 @@ cdef enum:
 cdef struct DecodeTask:
     const double* square
     Py_ssize_t n
-    bint single_root
     int32_t* heads
     TreeWorkspace* tree
     ChartWorkspace* chart           # NULL for trees that need not be projective
@@ -42,9 +41,9 @@ cdef int decode_part(void* argument) noexcept nogil:
     cdef DecodeTask* task = <DecodeTask*>argument
     if task.chart is not NULL:
         return decode_projective(
-            task.square, task.n, task.single_root, True, task.heads, task.chart)
+            task.square, task.n, True, True, task.heads, task.chart)
     return decode_tree(
-        task.square, task.n + 1, task.n, task.single_root, True, task.heads, task.tree)
+        task.square, task.n + 1, task.n, True, True, task.heads, task.tree)
 
 
 # --- the best labelled trees -------------------------------------------------------------------
@@ -117,7 +116,6 @@ cdef class LabelledSearch:
         if projective:
             check_memory(longest - 1, chart_workspace_init(&self.chart, longest - 1, False))
         check_memory(longest - 1, make_room(<void**>&self.rivals, &room, longest, sizeof(Rival)))
-        self.task.single_root = True
         self.task.tree = &self.workspace
         self.task.chart = &self.chart if projective else NULL
 
@@ -408,7 +406,7 @@ cdef class SearchSpace:
             found.append(best)
         return found
 
-    def decode(self, dict left not None, bint single_root, bint projective):
+    def decode(self, dict left not None, bint projective):
         """Find the best labelled tree, of the arcs left to some words and of all arcs of others.
 
         Returns
@@ -437,7 +435,6 @@ cdef class SearchSpace:
         heads, labels = found_heads, found_labels
         task.square = &self.square[0, 0]
         task.n = m - 1
-        task.single_root = single_root
         task.heads = &heads[0]
         task.tree = &self.tree
         task.chart = &self.chart if projective else NULL

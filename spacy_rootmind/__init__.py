@@ -17,7 +17,6 @@ from spacy_rootmind.trees.losses import (
     tree_crf,
     tree_cross_entropy,
 )
-from spacy_rootmind.trees.probabilities import arc_marginals, entropy, log_partition, tree_log_prob
 from spacy_rootmind.trees.sampling import sample_trees
 
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from spacy_rootmind.pipeline.root_mst import RootMST
     from spacy_rootmind.pipeline.settings import configure
     from spacy_rootmind.rendering.api import render
-    from spacy_rootmind.trees.constrained_arrays import decode_constrained
 
 __version__ = "0.1.0"
 
@@ -41,16 +39,12 @@ __all__ = [
     "TreeDistribution",
     "TreeMatcher",
     "__version__",
-    "arc_marginals",
     "configure",
     "decode",
-    "decode_constrained",
     "decode_kbest",
-    "entropy",
     "head_selection",
     "is_projective",
     "is_tree",
-    "log_partition",
     "perceptron",
     "register_extensions",
     "render",
@@ -58,7 +52,6 @@ __all__ = [
     "sample_trees",
     "tree_crf",
     "tree_cross_entropy",
-    "tree_log_prob",
     "tree_score",
 ]
 
@@ -70,7 +63,6 @@ _LAZY = {
     "RootMST": "spacy_rootmind.pipeline.root_mst",
     "TreeMatcher": "spacy_rootmind.matching.matcher",
     "configure": "spacy_rootmind.pipeline.settings",
-    "decode_constrained": "spacy_rootmind.trees.constrained_arrays",
     "register_extensions": "spacy_rootmind.annotation.extensions",
     "render": "spacy_rootmind.rendering.api",
     "replace_parser": "spacy_rootmind.pipeline.other_pipelines",

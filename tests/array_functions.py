@@ -17,17 +17,13 @@ from strategies import INPUT_OPTIONS, generator_at, mixed_batch, name_of, rng_fo
 
 from spacy_rootmind import (
     TreeDistribution,
-    arc_marginals,
     decode,
     decode_kbest,
-    entropy,
     head_selection,
-    log_partition,
     perceptron,
     sample_trees,
     tree_crf,
     tree_cross_entropy,
-    tree_log_prob,
 )
 
 Call = Callable[..., list[np.ndarray]]
@@ -62,7 +58,14 @@ def several(function: Callable[..., tuple]) -> Call:
 
 
 def log_prob_of_gold(scores, lengths=None, **options):
-    return tree_log_prob(scores, gold_heads(scores, lengths), lengths=lengths, **options)
+    return TreeDistribution(scores, lengths=lengths, **options).log_prob(
+        gold_heads(scores, lengths)
+    )
+
+
+def log_prob_of_arcs(scores, lengths=None, **options):
+    arcs = gold_heads(scores, lengths, missing=True)
+    return TreeDistribution(scores, lengths=lengths, **options).log_prob_of_arcs(arcs)
 
 
 def k_best(scores, num_threads=1, **options):
@@ -115,10 +118,8 @@ SUMS = {
     f"{name} of {kind}": partial(call, **options)
     for kind, options in KINDS.items()
     for name, call in {
-        "log_partition": one(log_partition),
-        "arc_marginals": one(arc_marginals),
-        "entropy": one(entropy),
-        "tree_log_prob": one(log_prob_of_gold),
+        "log_prob": one(log_prob_of_gold),
+        "log_prob_of_arcs": one(log_prob_of_arcs),
         "log partition first": partial(queries, names=("log_partition", "marginals")),
         "marginals first": partial(queries, names=("marginals", "log_partition", "entropy")),
         "entropy first": partial(queries, names=("entropy", "marginals")),

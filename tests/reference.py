@@ -285,7 +285,9 @@ def best_contracted(scores: FloatArray, single_root: bool) -> NDArray[np.int32] 
 # The k best trees by partition
 
 
-def k_best_partitioned(scores: FloatArray, k: int, single_root: bool) -> list[NDArray[np.int32]]:
+def k_best_partitioned(
+    scores: FloatArray, k: int, single_root: bool, *, projective: bool = False
+) -> list[NDArray[np.int32]]:
     """Return the k best trees, or all, by falling score (Lawler 1972); O(k n) runs of an oracle.
 
     The trees of a part other than its best one are partitioned by the first word, among those not
@@ -297,7 +299,7 @@ def k_best_partitioned(scores: FloatArray, k: int, single_root: bool) -> list[ND
     number = itertools.count()
 
     def add(matrix: NDArray[np.float64], first: int) -> None:
-        best = best_contracted(matrix, single_root)
+        best = (best_projective if projective else best_contracted)(matrix, single_root)
         if best is not None:
             heapq.heappush(parts, (-tree_score(scores, best), next(number), first, matrix, best))
 

@@ -12,7 +12,6 @@ from spacy.vocab import Vocab
 
 from spacy_rootmind import (
     TreeDistribution,
-    arc_marginals,
     decode,
     decode_kbest,
     is_tree,
@@ -142,7 +141,7 @@ def test_equation_2(n):
     assert float(one_root) == pytest.approx(share)
     log_prob = float(TreeDistribution(zeros).single_root_log_prob)
     assert log_prob == pytest.approx(share)
-    roots = arc_marginals(zeros, single_root=False)[1:, 0].sum()
+    roots = TreeDistribution(zeros, single_root=False).marginals[1:, 0].sum()
     assert roots == pytest.approx(2 * n / (n + 1))
     assert 1 <= roots + 1 - math.exp(log_prob) + 1e-12 < 3 - 1 / math.e
 
@@ -164,7 +163,7 @@ def test_theorem_2_root_arcs_have_marginals_of_two_and_one_third():
     trees, _ = decode_kbest(theorem_2(), 10)
     roots = (trees[:, 1:] == 0).argmax(axis=1) + 1
     assert sorted(roots.tolist()) == [1, 1, 2]
-    marginals = arc_marginals(theorem_2())
+    marginals = TreeDistribution(theorem_2()).marginals
     assert marginals[1:, 0] == pytest.approx([2 / 3, 1 / 3, 0])
 
 

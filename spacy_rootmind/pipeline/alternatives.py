@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from spacy_rootmind.config_blocks import RegisteredFunction
 from spacy_rootmind.trees.decoding import decode_kbest
+from spacy_rootmind.trees.distribution import TreeDistribution
 from spacy_rootmind.trees.labelled import (
     FindLogProbs,
     LabelledTrees,
     decode_kbest_labelled,
 )
 from spacy_rootmind.trees.labelled_sampling import sample_labelled, sample_labelled_distinct
-from spacy_rootmind.trees.probabilities import log_partition
 from spacy_rootmind.trees.sampling import sample_trees
 
 Trees = tuple[NDArray[np.int32], NDArray[np.float64]]
@@ -152,7 +152,7 @@ def log_probs_among(
     tree_scores: NDArray[np.float64], scores: NDArray[np.floating], **kind: Any
 ) -> NDArray[np.float64]:
     """Subtract the log partition function; rounding may not make a probability above 1."""
-    return np.minimum(tree_scores - log_partition(scores, **kind), 0.0)
+    return np.minimum(tree_scores - TreeDistribution(scores, **kind).log_partition, 0.0)
 
 
 def _draw(

@@ -5,21 +5,7 @@ Tensors may be on any device: scores are copied to the CPU, computation is in fl
 have the dtype and the device of the scores.
 """
 
-from spacy_rootmind.torch.distribution import (
-    TreeDistribution,
-    arc_marginals,
-    entropy,
-    kl_divergence,
-    log_partition,
-)
+from spacy_rootmind.torch.distribution import TreeDistribution
 from spacy_rootmind.torch.losses import head_selection, tree_crf
 
-__all__ = [
-    "TreeDistribution",
-    "arc_marginals",
-    "entropy",
-    "head_selection",
-    "kl_divergence",
-    "log_partition",
-    "tree_crf",
-]
+__all__ = ["TreeDistribution", "head_selection", "tree_crf"]

@@ -1,4 +1,4 @@
-"""The distribution over trees of torch tensors, and its queries as functions."""
+"""The distribution over trees of torch tensors."""
 
 from __future__ import annotations  # the site has a stand-in for torch, without `|`
 
@@ -13,9 +13,8 @@ from spacy_rootmind.torch import queries
 from spacy_rootmind.torch.arguments import Lengths, as_array, as_options, to_cpu
 from spacy_rootmind.trees import distribution
 from spacy_rootmind.trees.conventions import TreeList
-from spacy_rootmind.trees.probabilities import with_arguments_of
 
-__all__ = ["TreeDistribution", "arc_marginals", "entropy", "kl_divergence", "log_partition"]
+__all__ = ["TreeDistribution"]
 
 
 class TreeDistribution:
@@ -240,41 +239,3 @@ class TreeDistribution:
         heads = torch.from_numpy(found.heads).to(self.scores.device, torch.int64)
         exists = torch.from_numpy(found.scores > -np.inf).to(self.scores.device)
         return heads, torch.where(exists, self.log_prob(heads), -torch.inf)
-
-
-@with_arguments_of(TreeDistribution)
-def log_partition(trees: TreeDistribution) -> Tensor:
-    """Sum the weights of all trees of each sentence, as a log: log Z, of shape () or (B,).
-
-    Its gradient is `arc_marginals`. Arguments, errors and cost of this and the other queries are as
-    for `TreeDistribution`.
-    """
-    return trees.log_partition
-
-
-@with_arguments_of(TreeDistribution)
-def arc_marginals(trees: TreeDistribution) -> Tensor:
-    """Find the probability of each arc, `marginals[dep, head]`, of the shape of the scores."""
-    return trees.marginals
-
-
-@with_arguments_of(TreeDistribution)
-def entropy(trees: TreeDistribution) -> Tensor:
-    """Find the entropy over the trees of each sentence, in nats, of shape () or (B,)."""
-    return trees.entropy()
-
-
-def kl_divergence(scores: Tensor, others: Tensor, **options: Any) -> Tensor:
-    """Find the Kullback-Leibler divergence from one distribution to another, of shape () or (B,).
-
-    As `TreeDistribution.kl_divergence`, of scores of the same shape; `options` are the keywords of
-    both distributions.
-
-    Examples
-    --------
-    >>> import torch
-    >>> even = torch.zeros(3, 3)
-    >>> kl_divergence(even, even).item()
-    0.0
-    """
-    return TreeDistribution(scores, **options).kl_divergence(TreeDistribution(others, **options))

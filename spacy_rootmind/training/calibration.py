@@ -11,7 +11,7 @@ from spacy_rootmind.network.label_scorer import Labeller, iterate_label_scores
 from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.training.objective import gold_heads, labelled_words
 from spacy_rootmind.trees.conventions import MISSING
-from spacy_rootmind.trees.probabilities import arc_marginals
+from spacy_rootmind.trees.distribution import TreeDistribution
 
 # Range of temperatures; beyond it, distributions are practically uniform or certain.
 LEAST, MOST = 0.1, 20.0
@@ -77,9 +77,9 @@ def head_loss(batches: Iterable[Scored], temperature: float, projective: bool = 
     """Sum -log P(gold head) over the words with a known head, in nats."""
     total = 0.0
     for scores, lengths, heads in batches:
-        marginals = arc_marginals(
+        marginals = TreeDistribution(
             scores.astype(np.float64) / temperature, lengths=lengths, projective=projective
-        )
+        ).marginals
         sentence, dep = np.nonzero(heads != MISSING)
         right = marginals[sentence, dep, heads[sentence, dep]]
         total -= float(np.log(np.maximum(right, np.finfo(np.float64).tiny)).sum())

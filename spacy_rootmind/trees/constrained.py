@@ -52,7 +52,13 @@ class Condition(NamedTuple):
 
 
 Conflict = Sequence[Condition]
-"""Conditions: a tree meets all of them, and no valid tree does."""
+"""Conditions: a tree meets all of them, and no valid tree does.
+
+If words 2 and 3 must not both have label 1 under word 1, of three words and two labels:
+
+    under, first = np.arange(4) == 1, np.arange(3) == 1
+    [Condition(2, under, first), Condition(3, under, first)]
+"""
 
 FindConflicts = Callable[[NDArray[np.int32], NDArray[np.int32]], Iterable[Conflict]]
 """Finds the conflicts of one tree, given by heads and labels, of shape (n + 1,); none if it is
@@ -97,10 +103,11 @@ class BatchRules(Rules, Protocol):
 
 
 class ValidTrees(NamedTuple):
-    """Valid trees of several sentences, as in `ConstrainedTree`.
+    """Valid trees of several sentences.
 
     Heads and labels have a place for each row, and the other arrays one for each sentence. `valid`
-    is False for sentences without a valid tree; they have the best of all trees.
+    is False for sentences without a valid tree; they have the best of all trees. `proven` is False
+    for these, and where the search reached its limit, so that another valid tree may be better.
     """
 
     heads: NDArray[np.int32]
@@ -131,14 +138,27 @@ def decode_valid(
     rules : BatchRules
         Sentences are numbered as among the scores.
     max_decodes : int
-        As for `decode_constrained`. Sentences whose best tree is valid have no decodes.
+        How often a sentence is decoded before its search gives up being exact. Sentences whose best
+        tree is valid have no decodes.
 
     Notes
     -----
-    Exact, as `decode_constrained` is. Labels are found when they are needed: until then, an arc has
+    A node of the search is a set of conditions. Its bound is the weight of the best labelled tree
+    under them, valid or not. If the tree of the node with the highest bound is valid, it is the
+    best of all valid trees. Otherwise its first conflict, c1 to ck, makes k nodes: node j requires
+    c1 to c(j-1) and forbids cj. They share no tree, and leave no valid one out.
+
+    Beyond `max_decodes`, the search goes depth first, among projective trees if there are any, and
+    ends with the first valid tree, which is not proven to be the best, or after 20 trees.
+
+    Labels are found when they are needed: until then, an arc has
     the highest weight that a label could give it, so that bounds stay bounds, and a tree is only
     checked when all of its labels are known. If the search finds no valid tree beyond the limit,
     the result is the best projective tree of the arcs that `rules.safe` allows.
+
+    References
+    ----------
+    Land & Doig (1960), An automatic method of solving discrete programming problems.
     """
     best = decode_labelled(scores, find_labels, temperature=temperature, projective=projective)
     trees = ValidTrees(
@@ -263,8 +283,7 @@ class TreeSearch:
     rules : Rules
     arcs, weights, labels
         As for `SearchSpace`; they are copied.
-    single_root, projective : bool
-        As for `decode_constrained`.
+    projective : bool
 
     Attributes
     ----------
@@ -285,10 +304,9 @@ class TreeSearch:
         labels: NDArray[np.int32],
         *,
         projective: bool,
-        single_root: bool = True,
     ) -> None:
         self.number, self.rules, self.m = number, rules, len(arcs)
-        self.single_root, self.projective = single_root, projective
+        self.projective = projective
         self.mask = _as_label_mask(rules.mask(number), labels, number)
         scores = np.array(arcs, dtype=np.float64, order="C")
         self.space = SearchSpace(scores, weights.copy(), labels.copy(), self.mask)
@@ -356,7 +374,7 @@ class TreeSearch:
             node.n_rivals = min(2 * node.n_rivals, self.m)
         self.decodes += 1
         status, heads, labels, weight, greedy_bound, to_label = self.space.decode(
-            node.left, self.single_root, projective
+            node.left, projective
         )
         if status == LOST_DIGITS:
             raise ArithmeticError(f"sentence {self.number}: {SUMS_OVERFLOW}")
@@ -412,7 +430,7 @@ class TreeSearch:
         The last try, at the bottom of the stack, is with safe arcs.
         """
         # Projective trees break fewer rules.
-        projective = self.projective or self.space.decode({}, self.single_root, True)[0] == OK
+        projective = self.projective or self.space.decode({}, True)[0] == OK
         safe = self.mask & _as_bytes(self.rules.safe(self.number))
         stack = [_Node(dict(enumerate(safe))), _Node({})]
         for step in range(_MAX_DIVE + 1):

@@ -138,10 +138,10 @@ class TreeDistribution:
     def marginals(self) -> NDArray[np.float64]:
         """Probability of each arc, `marginals[dep, head]`.
 
-        An array of the shape of the scores; read-only as a property, while the function
-        `arc_marginals` returns a new array. Each word's row adds up to 1; with `single_root`, so
-        does ROOT's column. 0 where no arc can be: in row 0, on the diagonal, in the padding, where
-        forbidden. These are also the derivatives of `log_partition` with respect to the scores.
+        A read-only array of the shape of the scores. Each word's row adds up to 1; with
+        `single_root`, so does ROOT's column. 0 where no arc can be: in row 0, on the diagonal, in
+        the padding, where forbidden. These are also the derivatives of `log_partition` with respect
+        to the scores.
         """
         marginals: NDArray[np.float64] = self.sentences.shaped(self.inference.marginals()).view()
         marginals.flags.writeable = False
@@ -326,11 +326,11 @@ class TreeDistribution:
         ----------
         values : float, int or bool array of the shape of the scores
             What each arc adds, `values[dep, head]`; finite for arcs of positive probability, and
-            ignored for others. For d sums, of shape (d, n + 1, n + 1) or (B, d, N + 1, N + 1).
+            ignored for others.
 
         Returns
         -------
-        expectation : float64, or float64 array of shape (B,), (d,) or (B, d)
+        expectation : float64, or float64 array of shape (B,)
             The mean over all trees of the sum of `values[dep, heads[dep]]`. ArithmeticError if it
             overflows.
 
@@ -344,11 +344,10 @@ class TreeDistribution:
         >>> TreeDistribution(scores).expectation(gold[:, None] == np.arange(3)).round(3)
         np.float64(1.462)
         """
-        means, several = self.inference.means(values)
-        return self.sentences.numbers(means if several else means[:, 0])
+        return self.sentences.numbers(self.inference.means(values))
 
     def expectation_gradient(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """Find the gradient of `expectation` with respect to the scores, of the shape of `values`.
+        """Find the gradient of `expectation` with respect to the scores, of their shape.
 
         It is also the covariance of each arc (1 in trees that have it, 0 in others) with the sum. 0
         where no arc can be. Each word's row adds up to 0; with `single_root`, so does ROOT's
@@ -373,24 +372,22 @@ class TreeDistribution:
         Parameters
         ----------
         values : float, int or bool array
-            What each arc adds to the first sum, or to d sums, as for `expectation`.
+            What each arc adds to the first sum, as for `expectation`.
         other : float, int or bool array, optional
-            The same for the second sum, or e sums; `values` by default.
+            The same for the second sum; `values` by default.
 
         Returns
         -------
-        covariance : float64, or float64 array of shape (B,), (d,), (e,), (d, e), (B, d, e), ...
+        covariance : float64, or float64 array of shape (B,)
             The mean over all trees of the product of both sums, less the product of their means.
-            The axis of sentences comes first, then d, then e, each if there is such an axis.
-            Without `other`, symmetric, with a diagonal of variances that are never negative.
-            ArithmeticError if products of values overflow.
+            Without `other`, the variance, which is never negative. ArithmeticError if products of
+            values overflow.
 
         Notes
         -----
-        O(n^3) for each sum in `values`, about four times as long as `marginals`; O(n^2) for each
-        pair after that. The error is absolute: a few units in the last place of n d1 d2, where d1
-        and d2 are the largest differences among the values of the arcs of a word, in either sum,
-        over arcs of positive probability.
+        O(n^3), about four times as long as `marginals`. The error is absolute: a few units in the
+        last place of n d1 d2, where d1 and d2 are the largest differences among the values of the
+        arcs of a word, in either sum, over arcs of positive probability.
 
         The covariances of a sum with each arc are the derivatives of the marginals in the direction
         of its values. These are found in the elimination and its reverse, without subtraction of

@@ -13,118 +13,89 @@ from numpy.typing import NDArray
 from spacy_rootmind.kernel import derivatives as kernel
 
 
-class Functions(NamedTuple):
-    """Functions of the trees of each sentence, brought to the same size.
+class Sums(NamedTuple):
+    """A function of the trees of each sentence, of about the same size in all of them.
 
     Attributes
     ----------
-    values : float64 array of shape (B, d, N + 1, N + 1)
+    values : float64 array of shape (B, N + 1, N + 1)
         Values of arcs divided by 2 ** exponents, minus constants whose sum is the same for every
         tree. At most 1 in magnitude; 0 for arcs of probability 0.
-    exponents : int array of shape (B, d), of C's int as `np.ldexp` wants it
-    several : bool
-        Whether results have the axis d.
+    exponents : int array of shape (B,), of C's int as `np.ldexp` wants it
     """
 
     values: NDArray[np.float64]
     exponents: NDArray[np.intc]
-    several: bool
 
 
-def as_values(values: NDArray[Any], shape: tuple[int, ...]) -> tuple[NDArray[Any], bool]:
-    """Check the values of arcs for scores of a shape, and view them as (B, d, N + 1, N + 1).
-
-    Returns also whether results have the axis d.
-    """
+def as_values(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Check the values of arcs for scores of a shape, and view them as a batch."""
     if not isinstance(values, np.ndarray) or isinstance(values, np.ma.MaskedArray):
         raise TypeError(f"expected values as a numpy array, received {type(values).__name__}")
     values = np.asarray(values)
     if values.dtype.kind not in "fiub":
         raise TypeError(f"expected values as numbers, received dtype {values.dtype}")
-    if values.shape != shape and values.shape[:-3] + values.shape[-2:] != shape:
-        axes = ", ".join(map(str, (*shape[:-2], "d", *shape[-2:])))
+    if values.shape != shape:
         raise ValueError(
-            f"expected values of the shape of scores, {shape}, received {values.shape}; or of "
-            f"shape ({axes}), for d functions of a tree"
+            f"expected values of the shape of scores, {shape}, received {values.shape}"
         )
     if values.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
         values = values.astype(np.float64)
     elif not values.flags.aligned:
         values = values.copy()
-    sentences = shape[0] if len(shape) == 3 else 1
-    several = values.ndim > len(shape)
-    n_functions = values.shape[-3] if several else 1
-    return values.reshape(sentences, n_functions, *shape[-2:]), several
+    return values if values.ndim == 3 else values[None]
 
 
 def check_finite(values: NDArray[Any], marginals: NDArray[np.float64], sentence: int) -> None:
-    """Raise unless values, of shape (..., N + 1, N + 1), are finite where arcs are possible."""
+    """Raise unless values, of shape (N + 1, N + 1), are finite where arcs are possible."""
     wrong = (marginals > 0) & ~np.isfinite(values)
     if wrong.any():
-        place = tuple(np.argwhere(wrong)[0].tolist())
-        dep, head = place[-2:]
+        dep, head = np.argwhere(wrong)[0].tolist()
         raise ValueError(
-            f"sentence {sentence}: the value of dep {dep}, head {head} is {values[place]}; "
+            f"sentence {sentence}: the value of dep {dep}, head {head} is {values[dep, head]}; "
             f"expected a finite number, since the arc has probability {marginals[dep, head]:.2g}"
         )
 
 
 def normalize(
-    values: NDArray[Any],
-    marginals: NDArray[np.float64],
-    words: NDArray[np.intp],
-    single_root: bool,
-    several: bool,
-) -> Functions:
-    """Bring functions to the same size: covariances then neither overflow nor lose digits.
+    values: NDArray[Any], marginals: NDArray[np.float64], words: NDArray[np.intp], single_root: bool
+) -> Sums:
+    """Bring sums to the same size: covariances then neither overflow nor lose digits.
 
     Each tree has one arc of each word, and one from ROOT if roots are single. So a constant shared
     by all of these arcs changes no covariance, and is subtracted.
     """
     given = np.ascontiguousarray(values, dtype=np.float64)
     normal = np.zeros(values.shape)
-    exponents = np.zeros(values.shape[:2], dtype=np.intc)
+    exponents = np.zeros(len(values), dtype=np.intc)
     wrong = kernel.normalize_batch(given, marginals, words, single_root, normal, exponents)
     if wrong >= 0:
         check_finite(values[wrong], marginals[wrong], wrong)
-    return Functions(normal, exponents, several)
+    return Sums(normal, exponents)
 
 
-def rescale(functions: Functions, derivatives: NDArray[np.float64]) -> NDArray[np.float64]:
+def rescale(sums: Sums, derivatives: NDArray[np.float64]) -> NDArray[np.float64]:
     """Undo, in place, the scaling of covariances with arcs, which may overflow."""
     with np.errstate(over="ignore"):
-        found = np.ldexp(derivatives, functions.exponents[..., None, None], out=derivatives)
-    return found if functions.several else found[:, 0]
+        return np.ldexp(derivatives, sums.exponents[:, None, None], out=derivatives)
 
 
 def covariances(
-    first: Functions,
-    derivatives: NDArray[np.float64],
-    second: Functions,
-    words: NDArray[np.intp],
+    first: Sums, derivatives: NDArray[np.float64], second: Sums, words: NDArray[np.intp]
 ) -> NDArray[np.float64]:
-    """Find covariances of functions, given the covariances of the first with each arc.
-
-    Shape (B, d, e), without d or e where there is only one function.
-    """
-    found = np.zeros((*first.exponents.shape, second.exponents.shape[1]))
+    """Find covariances of sums, (B,), given the covariances of the first with each arc."""
+    found = np.zeros(len(words))
     for sentence, n in enumerate(words.tolist()):
         # Cut out, so that the order of summation does not depend on the padding.
-        one, other = (
-            batch[sentence, :, 1 : n + 1, : n + 1].reshape(batch.shape[1], -1)
-            for batch in (derivatives, second.values)
-        )
-        found[sentence] = np.einsum("fa,sa->fs", one, other, optimize=False)
+        own = np.s_[sentence, 1 : n + 1, : n + 1]
+        one, other = derivatives[own].reshape(-1), second.values[own].reshape(-1)
+        found[sentence] = np.einsum("a,a->", one, other, optimize=False)
     if first is second:
-        found = (found + found.swapaxes(1, 2)) / 2
-        diagonal = np.arange(found.shape[1])
-        found[:, diagonal, diagonal] = np.maximum(found[:, diagonal, diagonal], 0.0)
+        found = np.maximum(found, 0.0)
     with np.errstate(over="ignore"):
-        found = np.ldexp(found, first.exponents[:, :, None] + second.exponents[:, None])
+        found = np.ldexp(found, first.exponents + second.exponents)
     check_overflow(found)
-    axes = zip(found.shape, (True, first.several, second.several), strict=True)
-    shaped: NDArray[np.float64] = found.reshape([size for size, kept in axes if kept])
-    return shaped
+    return found
 
 
 def check_overflow(found: NDArray[np.float64]) -> None:

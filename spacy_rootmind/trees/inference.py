@@ -145,33 +145,29 @@ class Inference:
             raise ArithmeticError(f"sentence {int(np.argmax(lost))}: {LOST_DIGITS}")
         return np.where(infinite, np.inf, np.maximum(found, 0.0))
 
-    def means(self, values: NDArray[Any]) -> tuple[NDArray[np.float64], bool]:
-        """Find the expectations of sums, (B, d), and whether d is an axis of results."""
-        batch, several = expectations.as_values(values, self.sentences.scores.shape)
-        found = np.empty(batch.shape[:2])
-        marginals = self.marginals()
-        for i in range(batch.shape[1]):
-            means, queries = np.empty(len(batch)), self._queries()
-            buffer = ScoreBuffer(batch[:, i], self.sentences.lengths)
-            status, sentence = kernel.expectation_batch(buffer, queries, marginals, means)
-            if status == BAD_SCORE:
-                expectations.check_finite(batch[sentence, i], marginals[sentence], sentence)
-            if status != OK:
-                raise ArithmeticError(f"sentence {sentence}: the sum of its values overflows")
-            found[:, i] = means
-        return found, several
+    def means(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        """Find the expectation of a sum in each sentence."""
+        batch = expectations.as_values(values, self.sentences.scores.shape)
+        found, marginals, queries = np.empty(len(batch)), self.marginals(), self._queries()
+        buffer = ScoreBuffer(batch, self.sentences.lengths)
+        status, sentence = kernel.expectation_batch(buffer, queries, marginals, found)
+        if status == BAD_SCORE:
+            expectations.check_finite(batch[sentence], marginals[sentence], sentence)
+        if status != OK:
+            raise ArithmeticError(f"sentence {sentence}: the sum of its values overflows")
+        return found
 
     def covariances(self, values: NDArray[Any], other: NDArray[Any] | None) -> NDArray[np.float64]:
-        """Find the covariances of sums, of shape (B, d, e), without axes that are not there."""
+        """Find the covariance of two sums in each sentence."""
         first = self._normalize(values)
         second = first if other is None else self._normalize(other)
         by_arcs = self._differentiate(first)
         return expectations.covariances(first, by_arcs, second, self.sentences.lengths)
 
     def arc_covariances(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """Find the covariances of sums with each arc of the batch, infinite where they overflow."""
-        functions = self._normalize(values)
-        return expectations.rescale(functions, self._differentiate(functions))
+        """Find the covariances of a sum with each arc, infinite where they overflow."""
+        sums = self._normalize(values)
+        return expectations.rescale(sums, self._differentiate(sums))
 
     # Calls of the kernel
 
@@ -208,22 +204,19 @@ class Inference:
         kernel.log_ratio_batch(self.sentences.lengths, part, whole, found)
         return found
 
-    def _normalize(self, values: NDArray[Any]) -> expectations.Functions:
-        batch, several = expectations.as_values(values, self.sentences.scores.shape)
+    def _normalize(self, values: NDArray[Any]) -> expectations.Sums:
         own = self.sentences
-        return expectations.normalize(
-            batch, self.marginals(), own.lengths, own.single_root, several
-        )
+        batch = expectations.as_values(values, own.scores.shape)
+        return expectations.normalize(batch, self.marginals(), own.lengths, own.single_root)
 
-    def _differentiate(self, functions: expectations.Functions) -> NDArray[np.float64]:
-        """Find the covariances of functions with each arc, over 2 ** exponents; n^3 for each."""
-        own = self.sentences
-        values, found = functions.values, np.zeros(functions.values.shape)
+    def _differentiate(self, sums: expectations.Sums) -> NDArray[np.float64]:
+        """Find the covariances of sums with each arc, over 2 ** exponents."""
+        own, found = self.sentences, np.zeros(sums.values.shape)
         workers = [
             derivatives.Differentiation(own.longest, own.projective) for _ in range(own.workers)
         ]
         failed = derivatives.differentiate_batch(
-            own.buffer(), own.single_root, workers, values, found
+            own.buffer(), own.single_root, workers, sums.values, found
         )
         if failed[0] != OK:
             own.raise_failure(failed)

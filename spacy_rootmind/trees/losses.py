@@ -133,8 +133,8 @@ def tree_cross_entropy(
     Parameters
     ----------
     marginals : float array of the shape of `scores`
-        The teacher's arc marginals, as of `arc_marginals`, over trees of the same kind: each word's
-        row sums to one and, with `single_root`, so does ROOT's column.
+        The teacher's arc marginals, as of `TreeDistribution`, over trees of the same kind: each
+        word's row sums to one and, with `single_root`, so does ROOT's column.
 
     Notes
     -----

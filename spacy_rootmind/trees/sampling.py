@@ -110,9 +110,9 @@ def sample_trees(
         sentence may have fewer than k trees; then k' < k, or the further rows of a batch are -1.
         Trees with an arc further than 1e15 below another of its word count as impossible there.
     log_probs : float64 array of shape (k',) or (B, k)
-        The exact log probability of each tree, as of `tree_log_prob`, whatever the method and with
-        or without replacement; -inf in rows without a tree. As for `decode_kbest`, the result has
-        `counts` as well.
+        The exact log probability of each tree, as of `TreeDistribution.log_prob`, whatever the
+        method and with or without replacement; -inf in rows without a tree. As for `decode_kbest`,
+        the result has `counts` as well.
 
     Raises
     ------

@@ -289,17 +289,15 @@ def assert_sums_are_right(problem, found, sentence, own_marginals, trees):
         assert_near(log_prob, right.log_prob(sentence, trees), tolerance, problem)
 
 
-@settings(fuzz(50))
-@given(problems(most=3))
-def test_probabilities(problem):
-    scores, arguments = problem.scores, problem.arguments()
-    log_z = call(spacy_rootmind.log_partition, scores, **arguments)
-    results = [
-        call(function, scores, **arguments)
-        for function in (spacy_rootmind.arc_marginals, spacy_rootmind.entropy)
-    ]
+@settings(fuzz(100))
+@given(problems(most=3), st.integers(0, 2**32 - 1), st.booleans())
+def test_distributions(problem, seed, same):
+    """Sums next to enumeration; divergences are not negative, and ones add up to the words."""
+    trees = TreeDistribution(problem.scores, **problem.arguments())
+    log_z = call(lambda: trees.log_partition)
+    found = [call(lambda: trees.marginals), call(trees.entropy), call(lambda: trees.mode)]
     if isinstance(log_z, Exception):
-        assert [type(one) for one in results] == [type(log_z)] * 2, problem
+        assert [type(one) for one in found[:2]] == [type(log_z)] * 2, problem
         assert_refusal_is_right(problem, log_z)
         if isinstance(log_z, ArithmeticError):
             assert any(
@@ -309,64 +307,34 @@ def test_probabilities(problem):
             ), f"{log_z!r}\n{problem}"
         return
     assert_nothing_to_refuse(problem)
-    marginals, entropy = results
-    if isinstance(marginals, ArithmeticError) or isinstance(entropy, ArithmeticError):
-        assert any(map(is_wild, problem.sentences)), problem
-        return
-    best = spacy_rootmind.decode(scores, **arguments)
-    log_probs = call(spacy_rootmind.tree_log_prob, scores, best, **arguments)
-    batch = [log_z, entropy, log_probs]
-    if problem.is_one:
-        batch = [np.array([one]) for one in batch]
-        marginals, best = marginals[None], best[None]
-    for i, sentence in enumerate(problem.sentences):
-        n = len(sentence) - 1
-        assert not marginals[i, n + 1 :].any()
-        assert not marginals[i, :, n + 1 :].any()
-        if not is_wild(sentence):
-            own = marginals[i, : n + 1, : n + 1]
-            numbers = [one[i] for one in batch]
-            assert_sums_are_right(problem, numbers, sentence, own, best[i, : n + 1])
-
-
-@settings(fuzz(50))
-@given(problems(most=3), st.integers(0, 2**32 - 1), st.booleans())
-def test_tree_distribution(problem, seed, same):
-    """Identities: divergences are not negative, and expectations of ones are numbers of words."""
-    trees = TreeDistribution(problem.scores, **problem.arguments())
-    rng = np.random.default_rng(seed)
-    other = TreeDistribution(
-        problem.scores if same else rng.normal(size=problem.scores.shape) * rng.choice([1, 1e9]),
-        **{**problem.arguments(), "single_root": bool(seed % 2)},
-    )
-    found = {
-        "kl": call(trees.kl_divergence, other),
-        "cross": call(trees.cross_entropy, other),
-        "count": call(trees.expectation, np.ones(problem.scores.shape)),
-        "variance": call(trees.covariance, np.ones(problem.scores.shape)),
-        "gradient": call(trees.entropy_gradient),
-        "roots": call(lambda: trees.single_root_log_prob),
-        "mode": call(lambda: trees.mode),
-    }
-    failed = {name: one for name, one in found.items() if isinstance(one, Exception)}
-    if failed:
-        wild = any(map(is_wild, problem.sentences))
-        for error in failed.values():
-            wild = wild or isinstance(error, ArithmeticError)
-            # The other distribution may allow no tree where this one has some.
-            assert wild or isinstance(error, NoTreeError) or any(map(is_bad, problem.sentences))
-        return
     if any(map(is_wild, problem.sentences)):
         return
+    marginals, entropy, best = found
+    rows = [log_z, entropy, trees.log_prob(best), marginals, best]
+    if problem.is_one:
+        rows = [np.array([one]) for one in rows]
+    for own, sentence in zip(zip(*rows, strict=True), problem.sentences, strict=True):
+        *numbers, square, heads = own
+        n = len(sentence) - 1
+        assert not square[n + 1 :].any()
+        assert not square[:, n + 1 :].any()
+        assert_sums_are_right(problem, numbers, sentence, square[: n + 1, : n + 1], heads[: n + 1])
     words = np.array([len(sentence) - 1 for sentence in problem.sentences], float)
-    np.testing.assert_allclose(np.atleast_1d(found["count"]), words, rtol=0, atol=1e-10)
-    np.testing.assert_allclose(found["variance"], 0, rtol=0, atol=1e-10)
-    assert np.isfinite(found["gradient"]).all()
-    assert (np.atleast_1d(found["kl"]) >= 0).all()
-    assert (np.atleast_1d(found["cross"]) >= 0).all()
-    assert (np.atleast_1d(found["roots"]) <= 1e-12).all()
-    if same and problem.single_root == bool(seed % 2):
-        assert not np.atleast_1d(found["kl"]).any(), problem
+    ones = np.ones(problem.scores.shape)
+    np.testing.assert_allclose(np.atleast_1d(trees.expectation(ones)), words, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(trees.covariance(ones), 0, rtol=0, atol=1e-10)
+    assert np.isfinite(trees.entropy_gradient()).all()
+    assert (np.atleast_1d(trees.single_root_log_prob) <= 1e-12).all()
+    rng = np.random.default_rng(seed)
+    others = problem.scores if same else rng.normal(size=ones.shape) * rng.choice([1, 1e9])
+    options = {**problem.arguments(), "single_root": bool(seed % 2)}
+    other = TreeDistribution(others, **options)
+    for query in (trees.kl_divergence, trees.cross_entropy):
+        divergence = call(query, other)
+        # The other distribution may allow no tree where this one has some.
+        assert isinstance(divergence, NoTreeError | ArithmeticError) or np.all(divergence >= 0)
+        if same and problem.single_root == options["single_root"] and query == trees.kl_divergence:
+            assert not np.any(divergence), problem
 
 
 # --- samples -----------------------------------------------------------------------------------

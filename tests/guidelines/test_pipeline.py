@@ -183,21 +183,6 @@ def test_fixed_tags_rule_labels_out_of_words_that_have_some(nlp, change):
     assert doc[3].dep_ == "punct"
 
 
-@pytest.mark.parametrize("text", ["", " ", "\n\n", " \n She\nslept . \n\n", "Yes"])
-def test_whitespace_is_no_word(text, nlp):
-    doc = nlp(text)
-    assert set(status_of(doc)) <= {None}
-    assert not doc or not errors_in(doc)
-
-
-def test_other_labels_are_refused(pipeline):
-    nlp = spacy.load(pipeline)
-    nlp.get_pipe("root_mst").cfg["labels"][0] = "nsubjpass"
-    configure(nlp, guidelines=BLOCK)
-    with pytest.raises(ValueError, match=r"\[root_mst\].*labels of Universal.*nsubjpass"):
-        nlp("It rained.")
-
-
 def test_other_labels_are_refused_before_training():
     nlp = make_nlp(guidelines=BLOCK)
     annotation = {"heads": [1, 1], "deps": ["SB", "ROOT"]}

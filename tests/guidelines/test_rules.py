@@ -6,7 +6,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from reference import enumerate_trees
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 from strategies import rng_for
@@ -132,32 +131,6 @@ def test_safe_arcs_break_no_rule_in_projective_trees(fixed_tags):
         assert rules.find_errors([0], [heads], [labels]) == [[]]
 
 
-def test_the_best_valid_tree_is_that_of_enumeration():
-    names = ["ROOT", "punct", "advmod", "nsubj", "obj", "case", "obl", "goeswith", "dep"]
-    rng, tables, searched = rng_for("guidelines", "best"), LabelTables(names), 0
-    for _ in range(60):
-        n = int(rng.integers(2, 4))
-        rules = as_rules([marked_sentence(rng, n)], tables)
-        scores, log_probs = rng.normal(size=(n + 1, n + 1)), rng.normal(size=(n + 1, n + 1, 8))
-        log_probs -= np.logaddexp.reduce(log_probs, axis=2, keepdims=True)
-        trees = [
-            (heads, np.array([-1, *labels], dtype=np.int32))
-            for heads in enumerate_trees(n, True)
-            for labels in itertools.product(*(range(1, 9) if h else [0] for h in heads[1:]))
-        ]
-        errors = rules.find_errors([0] * len(trees), *zip(*trees, strict=True))
-        weights = [weigh(scores, log_probs, *tree) for tree in trees]
-        best = max(weight for weight, own in zip(weights, errors, strict=True) if not own)
-        labels = partial(best_labels, log_probs), partial(all_labels, log_probs)
-        found = decode_valid([scores], *labels, rules)
-        tree = found.heads, found.labels
-        assert weigh(scores, log_probs, *tree) == pytest.approx(best, abs=1e-9)
-        assert rules.find_errors([0], *([one] for one in tree)) == [[]]
-        assert found.proven.all()
-        searched += bool(found.decodes[0])
-    assert searched > 20
-
-
 def test_the_tree_of_a_long_sentence_with_random_scores():
     """Its labels take many rounds, and the search does not end within the limit."""
     rng, n = rng_for("guidelines", "long"), 80
@@ -179,13 +152,6 @@ def all_labels(log_probs, deps, heads):
 def best_labels(log_probs, deps, heads):
     found = all_labels(log_probs, deps, heads)
     return found.argmax(axis=1) + 1, found.max(axis=1)
-
-
-def weigh(scores, log_probs, heads, labels):
-    return sum(
-        scores[dep, heads[dep]] + (log_probs[dep, heads[dep], labels[dep] - 1] if heads[dep] else 0)
-        for dep in range(1, len(heads))
-    )
 
 
 # --- labels and words --------------------------------------------------------------------------

@@ -4,15 +4,13 @@ import os
 import re
 import sys
 import textwrap
-import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from processes import run_python
-from strategies import FAMILIES, mixed_batch, pad_batch, rng_for
+from strategies import FAMILIES, rng_for
 
-from spacy_rootmind import NoTreeError, decode, is_tree, tree_score
+from spacy_rootmind import NoTreeError, decode
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -27,22 +25,6 @@ def test_decode_threads_do_not_change_the_error(bad):
         messages.append(str(error.value))
     assert len(set(messages)) == 1
     assert re.search(r"\b11\b", messages[0])
-
-
-def test_tree_checks_may_be_called_from_many_threads_at_once():
-    scores, lengths = pad_batch(mixed_batch(23, 50, 15, np.float64), np.nan)
-    heads = decode(scores, lengths=lengths)
-    expected = tree_score(scores, heads, lengths=lengths)
-    together = threading.Barrier(4)
-
-    def work(_: int) -> bool:
-        together.wait(timeout=60)
-        same = [(tree_score(scores, heads, lengths=lengths) == expected).all() for _ in range(20)]
-        trees = [is_tree(heads, lengths=lengths).all() for _ in range(20)]
-        return all(same) and all(trees)
-
-    with ThreadPoolExecutor(4) as pool:
-        assert all(pool.map(work, range(4)))
 
 
 def run_alone(script: str) -> str:

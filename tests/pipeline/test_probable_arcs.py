@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from parsers import changeable, score_labels
 
-from spacy_rootmind import arc_marginals
+from spacy_rootmind import TreeDistribution
 from spacy_rootmind.annotation.sentences import sentences_of
 from spacy_rootmind.guidelines.constraints import Constraints
 from spacy_rootmind.network.architecture import ParserInput
@@ -34,7 +34,9 @@ def expected_arcs(parser, doc):
         for i, number in enumerate(bucket.sentences):
             words = [token.i for token in list(doc.sents)[number] if not token.is_space]
             m = len(words) + 1
-            marginals = arc_marginals(arcs[i, :m, :m].astype("f8") / parser.temperature)
+            marginals = TreeDistribution(
+                arcs[i, :m, :m].astype("f8") / parser.temperature
+            ).marginals
             for dep in range(1, m):
                 found[words[dep - 1], words[dep - 1], "ROOT"] = marginals[dep, 0]
                 for head in range(1, m):

@@ -7,7 +7,7 @@ from gradients import OPS, assert_directional, in_double
 from parsers import SMALL_MODEL, changeable, gold_examples, make_nlp, score_labels, train
 from strategies import rng_for
 
-from spacy_rootmind import arc_marginals
+from spacy_rootmind import TreeDistribution
 from spacy_rootmind.annotation.gold import GoldBatch
 from spacy_rootmind.annotation.sentences import sentences_of
 from spacy_rootmind.network.arc_scorer import BiaffineArcs
@@ -202,7 +202,7 @@ def test_probabilities_of_labels_are_of_right_arcs(learnt):
         change(arc_threshold=1e-12)
         doc = learnt("The cat saw a dog")
     [arcs] = parser.model.predict(ParserInput([doc], [sentences_of(doc)])).trees.arcs
-    expected = arc_marginals(arcs[0].astype("f8") / parser.temperature)
+    expected = TreeDistribution(arcs[0].astype("f8") / parser.temperature).marginals
     found = np.zeros((6, 6))
     for arc in doc[:]._.arcs:
         found[arc.token.i + 1, 0 if arc.head == arc.token else arc.head.i + 1] += arc.prob

@@ -18,7 +18,6 @@ from strategies import (
     PROJECTIVE,
     REDUCTIONS,
     SINGLE_ROOT,
-    each_dtype,
     each_family,
     each_root,
     name_of,
@@ -211,26 +210,6 @@ def test_decode_only_reweighting_loses_digits_to_its_constant(options):
         assert total == 5
 
 
-@pytest.mark.one_each("family", "arcmax")
-@pytest.mark.parametrize("algorithm", REWEIGHTING)
-@each_arcmax
-@pytest.mark.parametrize("family", ["soft_masks", "extreme", "forbidden", "near_ties", "denormals"])
-@each_dtype
-def test_decode_reweighting_always_keeps_one_root(dtype, family, arcmax, algorithm):
-    rng = rng_for("one root", family, dtype.__name__)
-    for n in (1, 2, 2, 3, 3, 4, 5, 8, 13, 30) * 4:
-        scores = FAMILIES[family](rng, n, dtype)
-        # Root arcs as the only good ones, so that two of them tempt most.
-        scores[1:, 0] = np.nanmax(scores[1:])
-        if not reference.has_tree(scores, True):
-            with pytest.raises(NoTreeError):
-                decode(scores, algorithm=algorithm, arcmax=arcmax)
-            continue
-        heads = decode(scores, algorithm=algorithm, arcmax=arcmax)
-        assert reference.is_tree(heads, True)
-        assert reference.tree_score(scores, heads) > -INF
-
-
 @pytest.mark.parametrize("algorithm", REWEIGHTING)
 @each_arcmax
 def test_decode_reweighting_says_so_where_all_trees_tie_beyond_its_constant(arcmax, algorithm):
@@ -241,24 +220,6 @@ def test_decode_reweighting_says_so_where_all_trees_tie_beyond_its_constant(arcm
         for score in (1e20, -1e20, -1e32, 1e300):
             with pytest.raises(ArithmeticError, match=r"sentence 0.*gabow_tarjan"):
                 decode(np.full((n + 1, n + 1), score), algorithm=algorithm, arcmax=arcmax)
-
-
-@pytest.mark.one_each("n", "algorithm")
-@pytest.mark.parametrize("algorithm", REWEIGHTING)
-@pytest.mark.parametrize("low", [-1e9, -1e32, -1e300])
-@pytest.mark.parametrize("n", [2, 3, 5, 11, 40])
-def test_decode_reweighting_prefers_one_bad_root_to_many_good_ones(n, low, algorithm):
-    # One tree of two roots, all of whose scores are 1, and one of one root, all of whose scores but
-    # one are the lowest: there the chain from 2 to n turns round.
-    scores = np.full((n + 1, n + 1), -INF)
-    scores[1, 0] = scores[2, 0] = 1
-    scores[np.arange(3, n + 1), np.arange(2, n)] = 1
-    heads = np.array([-1, 0, *range(3, n + 1), 1])
-    scores[np.arange(2, n + 1), heads[2:]] = low
-    assert reference.is_tree(heads, True)
-    for arcmax in (True, False, "inside"):
-        found = decode(scores, algorithm=algorithm, arcmax=arcmax)
-        np.testing.assert_array_equal(found, heads)
 
 
 @each_reduction
@@ -280,56 +241,6 @@ def test_decode_reductions_at_any_range(arcmax, algorithm):
             else:
                 heads = decode(scores, algorithm=algorithm, arcmax=arcmax)
                 assert reference.is_tree(heads, True)
-
-
-# Trees that do not exist
-
-
-@each_input
-def test_decode_raises_exactly_where_no_tree_exists(options):
-    rng = rng_for("feasible")
-    found = {"none": 0, "crossing": 0, "some": 0}
-    for n in (1, 2, 3, 4, 5, 6, 9, 9, 14, 14):
-        for i in range(20):
-            scores = FAMILIES["forbidden"](rng, n, DTYPES[i % 2])
-            if i % 3 == 0:
-                scores[np.arange(1, n + 1), reference.random_heads(rng, n, True)[1:]] = 1
-            if has_tree(scores, options):
-                found["some"] += 1
-                heads = decode(scores, **options)
-                assert reference.is_tree(heads, options["single_root"])
-                assert "projective" not in options or reference.is_projective(heads)
-                assert reference.tree_score(scores, heads) > -INF
-            else:
-                found[
-                    "crossing" if reference.has_tree(scores, options["single_root"]) else "none"
-                ] += 1
-                with pytest.raises(NoTreeError):
-                    decode(scores, **options)
-    wanted = found if "projective" in options else ("none", "some")
-    assert min(found[kind] for kind in wanted) >= 15, found
-
-
-@pytest.mark.parametrize("word", [1, 1100])
-def test_decode_long_sentence_with_a_word_without_head_has_no_tree(word):
-    scores = np.zeros((1101, 1101), dtype=np.float32)
-    scores[word] = -INF
-    with pytest.raises(NoTreeError):
-        decode(scores)
-
-
-# Extreme values
-
-
-@each_dtype
-@pytest.mark.parametrize("options", fast_options(), ids=name_of)
-def test_decode_lowest_float_serves_as_soft_mask(options, dtype):
-    rng = rng_for("lowest", dtype.__name__)
-    for _ in range(100):
-        scores = FAMILIES["forbidden_around_tree"](rng, 4, dtype)
-        masked = np.where(scores == -INF, np.finfo(dtype).min, scores)
-        best = reference.best_enumerated(scores, options["single_root"])
-        assert_best(scores, decode(masked, **options), best, options["single_root"])
 
 
 # ArcMax

@@ -10,7 +10,6 @@ from strategies import DTYPES, SINGLE_ROOT, UNCONSTRAINED, rng_for
 import spacy_rootmind
 from spacy_rootmind import (
     TreeDistribution,
-    arc_marginals,
     decode,
     perceptron,
     sample_trees,
@@ -233,14 +232,6 @@ def test_counts_are_integers_of_at_least_one(name, key):
         np.testing.assert_equal(call(name, **{key: kind(3)}), call(name, **{key: 3}))
 
 
-@pytest.mark.parametrize("name", ["arc_marginals", "entropy", "log_partition"])
-def test_functions_of_one_query_take_what_the_distribution_takes(name):
-    function = getattr(spacy_rootmind, name)
-    assert signature(function).parameters == signature(TreeDistribution).parameters
-    assert signature(function).return_annotation is not TreeDistribution
-    assert (function.__name__, function.__module__) == (name, arc_marginals.__module__)
-
-
 def test_contradictory_heads_are_refused_with_a_flag_of_numpy():
     with pytest.raises(ValueError, match="no tree with a single root agrees"):
         perceptron(SCORES, np.array([-1, 0, 0]), single_root=np.True_)
@@ -254,6 +245,12 @@ def test_names_are_refused_with_those_that_are_known(wrong):
         decode(SCORES, algorithm=wrong)
     with pytest.raises(ValueError, match="expected arcmax True, False, 'before' or 'inside'"):
         decode(SCORES, arcmax=wrong)
+
+
+def test_projective_samples_come_in_one_way():
+    for method in {*METHODS} - {"auto"}:
+        with pytest.raises(ValueError, match="projective=True has a method of its own"):
+            sample_trees(SCORES, 2, projective=True, method=method)
 
 
 def test_methods_are_those_of_the_kernel_and_of_the_documentation():
@@ -278,5 +275,5 @@ def test_marginals_are_an_array_of_numbers():
     for wrong in (np.full((3, 3), "a"), np.zeros((3, 3), dtype=complex), np.ma.zeros((3, 3))):
         with pytest.raises(TypeError, match="expected marginals as an array of numbers, received"):
             tree_cross_entropy(SCORES, wrong)
-    loss, _ = tree_cross_entropy(SCORES, arc_marginals(SCORES).tolist())
+    loss, _ = tree_cross_entropy(SCORES, TreeDistribution(SCORES).marginals.tolist())
     assert loss == pytest.approx(np.log(2))

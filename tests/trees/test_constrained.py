@@ -7,10 +7,9 @@ import pytest
 from reference import enumerate_trees, is_projective
 from strategies import FAMILIES, places_of, rng_for
 
-from spacy_rootmind import NoTreeError, tree_score
+from spacy_rootmind import tree_score
 from spacy_rootmind.trees import constrained
-from spacy_rootmind.trees.constrained import Condition, decode_valid
-from spacy_rootmind.trees.constrained_arrays import decode_constrained
+from spacy_rootmind.trees.constrained import Condition, TreeSearch, decode_valid
 from spacy_rootmind.trees.labelled import decode_labelled
 
 # --- rules -------------------------------------------------------------------------------------
@@ -100,6 +99,10 @@ def several(*finders):
     return lambda heads, labels: itertools.chain(*(find(heads, labels) for find in finders))
 
 
+def none(heads, labels):
+    return ()
+
+
 KINDS = {
     "single conditions": lambda rng, n, k: RandomRules(rng, n, k, 3, 1),
     "pairs": lambda rng, n, k: RandomRules(rng, n, k, 10, 2),
@@ -112,216 +115,6 @@ KINDS = {
     ),
     "none valid": lambda rng, n, k: lambda heads, labels: [[]],
 }
-
-
-# --- by enumeration ----------------------------------------------------------------------------
-
-
-def label_weight(label_scores, heads, labels):
-    return sum(
-        label_scores[dep, heads[dep], labels[dep] - 1] for dep in range(1, len(heads)) if heads[dep]
-    )
-
-
-def best_by_enumeration(scores, label_scores, find, single_root, projective):
-    """The highest weight of a valid labelled tree; -inf if there is none."""
-    n, n_labels = len(scores) - 1, label_scores.shape[-1]
-    found = -np.inf
-    for heads in enumerate_trees(n, single_root):
-        weight = tree_score(scores, heads)
-        if weight == -np.inf or (projective and not is_projective(heads)):
-            continue
-        free = np.flatnonzero(heads > 0)
-        for chosen in itertools.product(range(1, n_labels + 1), repeat=len(free)):
-            labels = np.where(heads < 0, -1, 0)
-            labels[free] = chosen
-            total = weight + label_weight(label_scores, heads, labels)
-            if total > found and not list(find(heads, labels)):
-                found = total
-    return found
-
-
-def problem(rng, family, n, n_labels):
-    """Scores of arcs and labels; NaN where nothing may be read."""
-    scores = FAMILIES[family](rng, n, np.float64)
-    label_scores = rng.normal(size=(n + 1, n + 1, n_labels))
-    if family in ("integer_ties", "zeros"):
-        label_scores = np.round(label_scores)
-    if rng.random() < 0.3:
-        label_scores[rng.random(label_scores.shape) < 0.3] = -np.inf
-    label_scores[0] = label_scores[:, 0] = np.nan
-    label_scores[np.arange(n + 1), np.arange(n + 1)] = np.nan
-    return scores, label_scores
-
-
-def assert_is_best(trees, scores, label_scores, find, expected):
-    heads, labels = trees.heads, trees.labels
-    assert not list(find(heads, labels))
-    weight = tree_score(scores, heads) + label_weight(label_scores, heads, labels)
-    assert weight == pytest.approx(expected, rel=1e-12, abs=1e-9)
-    assert trees.score == pytest.approx(expected, rel=1e-12, abs=1e-9)
-    assert trees.proven
-    assert labels[0] == -1
-    assert ((labels[1:] == 0) == (heads[1:] == 0)).all()
-
-
-@pytest.mark.one_each("kind", "projective")
-@pytest.mark.parametrize("single_root", [True, False])
-@pytest.mark.parametrize("projective", [False, True])
-@pytest.mark.parametrize(
-    "family", ["gaussian", "integer_ties", "zeros", "trained_like", "forbidden_around_tree"]
-)
-@pytest.mark.parametrize("kind", sorted(KINDS))
-def test_best_of_all_valid_trees(kind, family, projective, single_root):
-    rng = rng_for("constrained", kind, family, projective, single_root)
-    for _ in range(15):
-        n, n_labels = int(rng.integers(1, 5)), int(rng.integers(1, 4))
-        scores, label_scores = problem(rng, family, n, n_labels)
-        find = KINDS[kind](rng, n, n_labels)
-        options = {"single_root": single_root, "projective": projective}
-        allowed = rng.random(scores.shape) < 0.9
-        expected = best_by_enumeration(
-            np.where(allowed, scores, -np.inf), label_scores, find, single_root, projective
-        )
-        if expected == -np.inf:
-            with pytest.raises(NoTreeError, match="sentence 0"):
-                decode_constrained(scores, label_scores, find, allowed=allowed, **options)
-            continue
-        trees = decode_constrained(scores, label_scores, find, allowed=allowed, **options)
-        assert_is_best(trees, scores, label_scores, find, expected)
-        assert allowed[np.arange(1, n + 1), trees.heads[1:]].all()
-
-
-@pytest.mark.parametrize("cheapest", [1, 2, 3])
-def test_only_nodes_that_may_have_the_best_tree_are_decoded(cheapest):
-    """A conflict of three conditions makes three nodes; one of them has the highest bound."""
-    label_scores = np.full((5, 5, 2), [0.0, -9.0])
-    label_scores[cheapest, :, 1] = -1
-
-    def find(heads, labels):
-        if not (labels == 2).any():
-            yield [Condition(word, np.ones(5, bool), np.arange(3) < 2) for word in (1, 2, 3)]
-
-    scores = np.where(np.arange(5) == np.array([[-1], [4], [4], [4], [0]]), 99.0, 0.0)
-    trees = decode_constrained(scores, label_scores, find)
-    assert trees.proven
-    assert np.flatnonzero(trees.labels == 2).tolist() == [cheapest]
-    assert trees.decodes == 2
-
-
-@pytest.mark.parametrize("projective", [False, True])
-@pytest.mark.parametrize("max_decodes", [1, 3, 1000])
-def test_beyond_the_limit_a_valid_tree_that_says_so(max_decodes, projective):
-    rng = rng_for("constrained", "limit")
-    find = several(one_per_head(1, 3), leaves_unless(2, 3, 3), never_crossed(3, 3))
-    proven = 0
-    for n in (6, 8, 10) * 5:
-        scores, label_scores = rng.normal(size=(n + 1, n + 1)), rng.normal(size=(n + 1, n + 1, 3))
-        options = {"max_decodes": max_decodes, "projective": projective}
-        trees = decode_constrained(scores, label_scores, find, **options)
-        assert not list(find(trees.heads, trees.labels))
-        best = decode_constrained(
-            scores, label_scores, find, max_decodes=10**6, projective=projective
-        )
-        assert best.proven
-        assert trees.score <= best.score + 1e-9
-        if trees.proven:
-            assert trees.score == pytest.approx(best.score, abs=1e-9)
-            assert trees.decodes <= max_decodes
-        else:
-            assert trees.decodes > max_decodes
-            assert is_projective(trees.heads) or not projective
-        proven += bool(trees.proven)
-    assert {1: proven < 5, 3: 0 < proven < 15, 1000: proven > 10}[max_decodes]
-
-
-def test_beyond_the_limit_where_no_projective_tree_is_allowed():
-    crossing = np.array([-1, 3, 4, 0, 3])
-    allowed = np.arange(5) == crossing[:, None]
-    label_scores = np.zeros((5, 5, 2))
-    find = one_per_head(1, 2)
-    trees = decode_constrained(np.zeros((5, 5)), label_scores, find, allowed=allowed, max_decodes=1)
-    assert trees.heads.tolist() == crossing.tolist()
-    assert not trees.proven
-    assert not list(find(trees.heads, trees.labels))
-
-
-def test_no_valid_tree_within_the_limit(monkeypatch):
-    monkeypatch.setattr(constrained, "_MAX_DIVE", 3)
-    scores = np.zeros((5, 5))
-    # The only valid tree, in an order of conditions that the search does not know.
-    right = [-1, 2, 0, 2, 1]
-
-    def find(heads, labels):
-        for word in range(1, 5):
-            if heads[word] != right[word]:
-                yield [
-                    Condition(i, np.arange(5) == heads[i], np.ones(2, dtype=bool))
-                    for i in range(1, 5)
-                ]
-
-    found = decode_constrained(scores, np.zeros((5, 5, 1)), find, max_decodes=10**4)
-    assert found.heads.tolist() == right
-    with pytest.raises(NoTreeError, match=r"found no valid tree in \d+ decodes; raise max_decodes"):
-        decode_constrained(scores, np.zeros((5, 5, 1)), find, max_decodes=2)
-
-
-@pytest.mark.parametrize("word", [2, -1, 0, 4, 1000])
-def test_conditions_are_on_words_and_met_by_the_tree(word):
-    def find(heads, labels):
-        arcs = np.arange(4) != heads[2] if word == 2 else np.ones(4, dtype=bool)
-        return [[Condition(word, arcs, np.ones(3, dtype=bool))]]
-
-    message = r"conflicts .* word 2 has head" if word == 2 else r"a condition on .* words 1 to 3"
-    with pytest.raises(ValueError, match=f"sentence 0: expected {message}"):
-        decode_constrained(np.zeros((4, 4)), np.zeros((4, 4, 2)), find)
-
-
-def none(heads, labels):
-    return ()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "options", "message"),
-    [
-        ((np.zeros((3, 3)), np.zeros((3, 3)), none), {}, "an axis of labels"),
-        ((np.zeros((3, 3)), np.zeros((3, 3, 0)), none), {}, "an axis of labels"),
-        ((np.zeros((3, 3)), np.zeros((3, 3, 2), int), none), {}, "array of floats"),
-        ((np.zeros((3, 3)), [0.0], none), {}, "array of floats"),
-        ((np.zeros((3, 3)), np.full((3, 3, 2), np.nan), none), {}, "label scores of dep 1, head 2"),
-        ((np.full((3, 3), np.inf), np.zeros((3, 3, 2)), none), {}, "the score of dep 1, head 0"),
-        ((np.zeros((2, 3, 3)), np.zeros((2, 3, 3, 1)), none), {}, "scores of one sentence"),
-        ((np.zeros((3, 3)), np.zeros((3, 3, 2)), none), {"max_decodes": 0}, "at least 1"),
-        ((np.zeros((3, 3)), np.zeros((3, 3, 2)), none), {"projective": 1}, "True or False"),
-    ],
-)
-def test_arguments(arguments, options, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        decode_constrained(*arguments, **options)
-
-
-# --- labels found when they are needed ---------------------------------------------------------
-
-
-class LazyLabels:
-    """Label scores of some sentences, which count how often each arc is labelled."""
-
-    def __init__(self, label_scores):
-        self.label_scores = label_scores
-        self.asked = [np.zeros(own.shape[:2], dtype=int) for own in label_scores]
-
-    def log_probs(self, deps, heads):
-        for i, dep, head in places_of(self.label_scores, deps, heads):
-            self.asked[i][dep, head] += 1
-        return self._of(deps, heads)
-
-    def best(self, deps, heads):
-        found = self._of(deps, heads)
-        return found.argmax(axis=1) + 1, found.max(axis=1)
-
-    def _of(self, deps, heads):
-        places = places_of(self.label_scores, deps, heads)
-        return np.array([self.label_scores[i][dep, head] for i, dep, head in places])
 
 
 class NumberedRules:
@@ -355,9 +148,205 @@ class NumberedRules:
         return [i for i, tree in enumerate(trees) if self.find_conflicts(i, *tree)]
 
 
+class LazyLabels:
+    """Label scores of some sentences, which count how often each arc is labelled."""
+
+    def __init__(self, label_scores):
+        self.label_scores = label_scores
+        self.asked = [np.zeros(own.shape[:2], dtype=int) for own in label_scores]
+
+    def log_probs(self, deps, heads):
+        for i, dep, head in places_of(self.label_scores, deps, heads):
+            self.asked[i][dep, head] += 1
+        return self._of(deps, heads)
+
+    def best(self, deps, heads):
+        found = self._of(deps, heads)
+        return found.argmax(axis=1) + 1, found.max(axis=1)
+
+    def _of(self, deps, heads):
+        places = places_of(self.label_scores, deps, heads)
+        return np.array([self.label_scores[i][dep, head] for i, dep, head in places])
+
+
+# --- by enumeration ----------------------------------------------------------------------------
+
+
+def label_weight(label_scores, heads, labels):
+    return sum(
+        label_scores[dep, heads[dep], labels[dep] - 1] for dep in range(1, len(heads)) if heads[dep]
+    )
+
+
+def best_by_enumeration(scores, label_scores, rules, projective):
+    """The highest weight of a valid labelled tree; -inf if there is none."""
+    n, n_labels = len(scores) - 1, label_scores.shape[-1]
+    found = -np.inf
+    for heads in enumerate_trees(n, True):
+        weight = tree_score(scores, heads)
+        if weight == -np.inf or (projective and not is_projective(heads)):
+            continue
+        free = np.flatnonzero(heads > 0)
+        for chosen in itertools.product(range(1, n_labels + 1), repeat=len(free)):
+            labels = np.where(heads < 0, -1, 0)
+            labels[free] = chosen
+            total = weight + label_weight(label_scores, heads, labels)
+            if total > found and not list(rules.find_conflicts(0, heads, labels)):
+                found = total
+    return found
+
+
+def problem(rng, family, n, n_labels):
+    """Scores of arcs and labels; NaN where nothing may be read."""
+    scores = FAMILIES[family](rng, n, np.float64)
+    label_scores = -rng.exponential(size=(n + 1, n + 1, n_labels))
+    if family in ("integer_ties", "zeros"):
+        label_scores = np.round(label_scores)
+    if rng.random() < 0.3:
+        label_scores[rng.random(label_scores.shape) < 0.3] = -np.inf
+    label_scores[0] = label_scores[:, 0] = np.nan
+    label_scores[np.arange(n + 1), np.arange(n + 1)] = np.nan
+    return scores, label_scores
+
+
+def decode_one(scores, label_scores, find, mask=None, **options):
+    """Decode a sentence."""
+    if mask is None:
+        mask = np.ones((*label_scores.shape[:2], label_scores.shape[2] + 1), dtype=bool)
+    rules, labels = NumberedRules([find], [mask]), LazyLabels([label_scores])
+    return decode_valid([scores], labels.best, labels.log_probs, rules, **options)
+
+
+@pytest.mark.one_each("kind", "projective")
+@pytest.mark.parametrize("projective", [False, True])
+@pytest.mark.parametrize(
+    "family", ["gaussian", "integer_ties", "zeros", "trained_like", "forbidden_around_tree"]
+)
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_best_of_all_valid_trees(kind, family, projective):
+    rng = rng_for("constrained", kind, family, projective)
+    for _ in range(25):
+        n, n_labels = int(rng.integers(1, 5)), int(rng.integers(1, 4))
+        scores, label_scores = problem(rng, family, n, n_labels)
+        find = KINDS[kind](rng, n, n_labels)
+        mask = rng.random((n + 1, n + 1, n_labels + 1)) < 0.95
+        rules = NumberedRules([find], [mask])
+        if (
+            best_by_enumeration(
+                scores, label_scores, NumberedRules([none], [mask | True]), projective
+            )
+            == -np.inf
+        ):
+            continue
+        expected = best_by_enumeration(scores, label_scores, rules, projective)
+        found = decode_one(scores, label_scores, find, mask, projective=projective)
+        assert found.valid.all() == found.proven.all() == (expected > -np.inf)
+        if found.valid.all():
+            heads, labels = found.heads, found.labels
+            assert not rules.find_conflicts(0, heads, labels)
+            weight = tree_score(scores, heads) + label_weight(label_scores, heads, labels)
+            assert weight == pytest.approx(expected, rel=1e-12, abs=1e-9)
+            assert labels[0] == -1
+            assert ((labels[1:] == 0) == (heads[1:] == 0)).all()
+
+
+@pytest.mark.parametrize("cheapest", [1, 2, 3])
+def test_only_nodes_that_may_have_the_best_tree_are_decoded(cheapest):
+    """A conflict of three conditions makes three nodes; one of them has the highest bound."""
+    label_scores = np.full((5, 5, 2), [0.0, -9.0])
+    label_scores[cheapest, :, 1] = -1
+
+    def find(heads, labels):
+        if not (labels == 2).any():
+            yield [Condition(word, np.ones(5, bool), np.arange(3) < 2) for word in (1, 2, 3)]
+
+    scores = np.where(np.arange(5) == np.array([[-1], [4], [4], [4], [0]]), 99.0, 0.0)
+    rules = NumberedRules([find], [np.ones((5, 5, 3), dtype=bool)])
+    unknown = np.full((5, 5), -1, dtype=np.int32)
+    search = TreeSearch(0, rules, scores, scores, unknown, projective=False)
+    deps, heads = 1 + np.array(np.nonzero(~np.eye(4, dtype=bool)))
+    search.add_labels(deps, heads, label_scores[deps, heads])
+    assert not list(search.run(100))
+    assert np.flatnonzero(search.tree.labels == 2).tolist() == [cheapest]
+    assert search.decodes == 2
+
+
+@pytest.mark.parametrize("projective", [False, True])
+@pytest.mark.parametrize("max_decodes", [1, 10, 1000])
+def test_beyond_the_limit_a_valid_tree_that_says_so(max_decodes, projective):
+    rng = rng_for("constrained", "limit")
+    find = several(one_per_head(1, 3), leaves_unless(2, 3, 3), never_crossed(3, 3))
+    proven = 0
+    for n in (6, 8, 10) * 5:
+        scores, label_scores = problem(rng, "gaussian", n, 3)
+
+        def weigh(found, scores=scores, label_scores=label_scores):
+            heads, labels = found.heads, found.labels
+            return tree_score(scores, heads) + label_weight(label_scores, heads, labels)
+
+        found = decode_one(
+            scores, label_scores, find, max_decodes=max_decodes, projective=projective
+        )
+        best = decode_one(scores, label_scores, find, max_decodes=10**6, projective=projective)
+        assert best.proven.all() == best.valid.all()
+        if found.valid.all():
+            assert not list(find(found.heads, found.labels))
+            assert weigh(found) <= weigh(best) + 1e-9
+        if found.proven.all():
+            assert weigh(found) == pytest.approx(weigh(best), abs=1e-9)
+            assert found.decodes[0] <= max_decodes
+        else:
+            assert is_projective(found.heads) or not (projective and found.valid.all())
+        proven += found.proven.all()
+    assert {1: proven < 8, 10: 0 < proven < 15, 1000: proven > 10}[max_decodes]
+
+
+def test_beyond_the_limit_where_no_projective_tree_is_allowed():
+    crossing = np.array([-1, 3, 4, 0, 3])
+    scores = np.where(np.arange(5) == crossing[:, None], 0.0, -np.inf)
+    label_scores = np.full((5, 5, 2), [0.0, -1.0])
+    found = decode_one(scores, label_scores, one_per_head(1, 2), max_decodes=1)
+    assert found.heads.tolist() == crossing.tolist()
+    assert (found.valid.all(), found.proven.all()) == (True, False)
+
+
+def test_no_valid_tree_within_the_limit(monkeypatch):
+    monkeypatch.setattr(constrained, "_MAX_DIVE", 3)
+    # The only valid tree, in an order of conditions that the search does not know.
+    right = [-1, 2, 0, 2, 1]
+
+    def find(heads, labels):
+        for word in range(1, 5):
+            if heads[word] != right[word]:
+                yield [
+                    Condition(i, np.arange(5) == heads[i], np.ones(2, dtype=bool))
+                    for i in range(1, 5)
+                ]
+
+    scores, label_scores = np.zeros((5, 5)), np.zeros((5, 5, 1))
+    found = decode_one(scores, label_scores, find, max_decodes=10**4)
+    assert found.heads.tolist() == right
+    found = decode_one(scores, label_scores, find, max_decodes=2)
+    assert (found.valid.all(), found.proven.all()) == (False, False)
+
+
+@pytest.mark.parametrize("word", [2, -1, 0, 4, 1000])
+def test_conditions_are_on_words_and_met_by_the_tree(word):
+    def find(heads, labels):
+        arcs = np.arange(4) != heads[2] if word == 2 else np.ones(4, dtype=bool)
+        return [[Condition(word, arcs, np.ones(3, dtype=bool))]]
+
+    message = r"conflicts .* word 2 has head" if word == 2 else r"a condition on .* words 1 to 3"
+    with pytest.raises(ValueError, match=f"sentence 0: expected {message}"):
+        decode_one(np.zeros((4, 4)), np.zeros((4, 4, 2)), find)
+
+
+# --- batches -----------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("projective", [False, True])
 @pytest.mark.parametrize("spread", [0.3, 3.0])
-def test_as_with_all_labels_known(spread, projective):
+def test_sentences_of_a_batch_are_as_alone(spread, projective):
     rng = rng_for("constrained", "lazy", spread)
     n_labels, sizes = 5, [3, 8, 8, 5, 12, 10]
     scores = [FAMILIES["trained_like"](rng, n, np.float64) for n in sizes]
@@ -377,10 +366,7 @@ def test_as_with_all_labels_known(spread, projective):
         inside = slice(plain.roots[i], plain.roots[i + 1])
         assert labels.asked[i].max() <= 1
         assert not labels.asked[i][:, 0].any()
-        masked = label_scores[i].copy()
-        masked[~masks[i][..., 1:]] = -np.inf
-        masked[:, 0] = 0
-        best = decode_constrained(own / 0.8, masked, finders[i], projective=projective)
+        best = decode_one(own, label_scores[i], finders[i], masks[i], **kind)
         assert found.heads[inside].tolist() == best.heads.tolist()
         assert found.labels[inside].tolist() == best.labels.tolist()
         assert found.proven[i]
@@ -410,17 +396,15 @@ def test_beyond_the_limit_what_is_safe_is_taken(monkeypatch):
     rng = rng_for("constrained", "safe")
     weights = rng.normal(size=(8, 8))
     label_scores = np.log(rng.dirichlet([1, 1, 1], size=(8, 8)))
-    label_scores[..., 0] += 9
+    label_scores[..., 1:] -= 9
     labels, mask = LazyLabels([label_scores]), np.ones((8, 8, 4), dtype=bool)
     rules = NumberedRules([one_per_head(1, 3)], [mask])
     inputs = [weights], labels.best, labels.log_probs, rules
     found = decode_valid(*inputs, max_decodes=1)
     assert found.valid.all()
     assert not found.proven.any()
-    safe = np.where(rules.safe(0)[..., 1:], label_scores, -np.inf)
-    best = decode_constrained(weights, safe, none, projective=True)
+    best = decode_one(weights, label_scores, none, rules.safe(0), projective=True)
     assert found.heads.tolist() == best.heads.tolist()
-    assert found.labels.tolist() == best.labels.tolist()
     # Without a safe tree, the best of all stays.
     mask[2, :, 2:] = mask[2, 0] = False
     found = decode_valid(*inputs, max_decodes=1)

@@ -14,13 +14,10 @@ from strategies import LAYOUTS, each_dtype, fixed_batch, pad_batch, rng_for
 
 from spacy_rootmind import (
     NoTreeError,
-    arc_marginals,
-    entropy,
+    TreeDistribution,
     head_selection,
-    log_partition,
     perceptron,
     tree_crf,
-    tree_log_prob,
 )
 
 NAN, INF = np.nan, np.inf
@@ -58,14 +55,15 @@ def assert_same(found: list[np.ndarray], expected: list[np.ndarray]) -> None:
 def test_sums_are_float64(dtype):
     scores = fixed_batch(3, 5, dtype, family="gaussian")
     heads = gold_heads(scores)
-    for function, given in ((log_partition, []), (entropy, []), (tree_log_prob, [heads])):
-        found = function(scores, *given)
+    trees, alone = TreeDistribution(scores), TreeDistribution(scores[0])
+    for found in (trees.log_partition, trees.entropy(), trees.log_prob(heads)):
         assert isinstance(found, np.ndarray)
         assert (found.dtype, found.shape) == (np.float64, (3,))
-        assert isinstance(function(scores[0], *(one[0] for one in given)), np.float64)
+    for found in (alone.log_partition, alone.entropy(), alone.log_prob(heads[0])):
+        assert isinstance(found, np.float64)
     for loss in (tree_crf, perceptron, head_selection):
         assert isinstance(loss(scores[0], heads[0])[0], np.float64)
-    assert arc_marginals(scores).dtype == np.float64
+    assert trees.marginals.dtype == np.float64
 
 
 # Scores and masks

@@ -20,14 +20,14 @@ CALLS = {
     "naive": ("normal(2500)", "decode(x, algorithm='naive')"),
     "textbook": ("normal(5000)", "decode(x, algorithm='chu_liu_edmonds', single_root=False)"),
     "kbest": ("normal(200)", "decode_kbest(x, 10**6)"),
-    "log_partition": ("normal(4500)", "log_partition(x)"),
-    "marginals": ("normal(3000)", "arc_marginals(x)"),
-    "marginals in threads": ("normal(700, 90)", "arc_marginals(x, num_threads=3)"),
-    "entropy": ("normal(3000)", "entropy(x)"),
-    "tree_log_prob": ("normal(4500)", "tree_log_prob(x, np.arange(4501) - 1)"),
+    "log_partition": ("normal(4500)", "TreeDistribution(x).log_partition"),
+    "marginals": ("normal(3000)", "TreeDistribution(x).marginals"),
+    "marginals in threads": ("normal(700, 90)", "TreeDistribution(x, num_threads=3).marginals"),
+    "entropy": ("normal(3000)", "TreeDistribution(x).entropy()"),
+    "tree_log_prob": ("normal(4500)", "TreeDistribution(x).log_prob(np.arange(4501) - 1)"),
     "wide numbers": (
         "normal(1500) + 900 * ((np.arange(1501)[:, None] ^ 1) == np.arange(1501))",
-        "log_partition(x)",
+        "TreeDistribution(x).log_partition",
     ),
     "kl_divergence": (
         "normal(3000)",
@@ -64,8 +64,7 @@ PROGRAM = """
     import json, os, signal, sys, time
     import numpy as np
     from spacy_rootmind import (
-        TreeDistribution, arc_marginals, decode, decode_kbest, entropy, is_tree, log_partition,
-        sample_trees, tree_log_prob)
+        TreeDistribution, decode, decode_kbest, is_tree, sample_trees)
 
     def normal(n, batch=None):
         shape = (n + 1, n + 1) if batch is None else (batch, n + 1, n + 1)
@@ -84,7 +83,8 @@ PROGRAM = """
     small = normal(30, 200)
     def results():
         heads, log_probs = sample_trees(small, 2, seed=0, num_threads=3)
-        return [decode(small, num_threads=3), arc_marginals(small, num_threads=3), heads]
+        trees = TreeDistribution(small, num_threads=3)
+        return [decode(small, num_threads=3), trees.marginals, heads]
     threads = n_threads()
     expected = results()
 """
@@ -153,12 +153,12 @@ def test_handlers_that_do_not_raise_do_not_end_a_call():
             seen.append(bool((decode(small, num_threads=3) == expected[0]).all()))
         signal.signal(signal.SIGINT, handle)
         x = normal(1200)
-        alone = log_partition(x)
+        alone = TreeDistribution(x).log_partition
         print("start", flush=True)
         until = time.monotonic() + 30
         same = True
         while len(seen) < 3 and time.monotonic() < until:
-            same &= bool(log_partition(x) == alone)
+            same &= bool(TreeDistribution(x).log_partition == alone)
         print(json.dumps([len(seen), all(seen), same]))
     """)
     process = run(program)
@@ -172,12 +172,13 @@ def test_a_call_of_another_thread_goes_on():
     program = textwrap.dedent(PROGRAM) + textwrap.dedent("""
         from concurrent.futures import ThreadPoolExecutor
         x = normal(1500)
-        alone = log_partition(x)
+        alone = TreeDistribution(x).log_partition
         with ThreadPoolExecutor(1) as pool:
-            other = pool.submit(lambda: [float(log_partition(x)) for _ in range(4)])
+            find = lambda _: float(TreeDistribution(x).log_partition)
+            other = pool.submit(lambda: [*map(find, range(4))])
             print("start", flush=True)
             try:
-                arc_marginals(normal(3000))
+                TreeDistribution(normal(3000)).marginals
                 interrupted = False
             except KeyboardInterrupt:
                 interrupted = True

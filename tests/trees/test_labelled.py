@@ -1,15 +1,12 @@
 """Trees that are the best together with their labels: by enumeration, and without any shortcut."""
 
-import pickle
-
 import numpy as np
 import pytest
 from parsers import SMALL_MODEL, assign, gold_examples, make_nlp, score_labels, train
 from reference import enumerate_trees
-from spacy import registry
 from strategies import FAMILIES, places_of, rng_for
 
-from spacy_rootmind import NoTreeError, configure, decode, tree_log_prob, tree_score
+from spacy_rootmind import NoTreeError, TreeDistribution, decode, tree_score
 from spacy_rootmind.annotation.sentences import sentences_of
 from spacy_rootmind.guidelines.constraints import Constraints
 from spacy_rootmind.network import label_scorer
@@ -164,23 +161,6 @@ def test_labels_of_the_best_trees_without_labels():
         assert found[1:].tolist() == np.where(heads, known, ROOT_LABEL)[1:].tolist()
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_scores_of_any_layout_and_precision(dtype):
-    rng = rng_for("labelled", "layouts")
-    whole = rng.normal(size=(9, 9, 9)).astype(dtype)
-    views = [whole[0], whole[:, :, 3].T, whole[::-1, 5, ::-1], whole[2, :6, :6]]
-    labels = Labels(rng, views, 1.0)
-    found = decode_labelled(views, labels, temperature=1.5)
-    again = decode_labelled([np.array(own, dtype="f8") for own in views], labels, temperature=1.5)
-    assert found.heads.tolist() == again.heads.tolist()
-    assert found.labels.tolist() == again.labels.tolist()
-
-
-def test_no_sentences():
-    found = decode_labelled([], None)
-    assert found.heads.shape == found.labels.shape == (0,)
-
-
 # --- the component -------------------------------------------------------------------------------
 
 
@@ -261,15 +241,6 @@ def test_log_probabilities_of_the_best_labels(unsure, parser, temperature):
     assert labels.tolist() == (1 + scores.argmax(axis=1)).tolist()
 
 
-def test_temperatures_weigh_trees_and_labels(unsure, parser, monkeypatch):
-    texts = [TEXT, "Which book did Anna say that she had read?"]
-    plain = [[t.head.i for t in unsure(text)] for text in texts]
-    for arcs, labels in ((6.0, 5.0), (0.1, 0.5)):
-        assign(parser, temperature=arcs)
-        monkeypatch.setitem(parser.cfg, "label_temperature", labels)
-        assert [[t.head.i for t in unsure(text)] for text in texts] != plain
-
-
 def test_confidence_and_alternatives_are_of_trees(unsure, parser):
     assign(parser, confidence=True, alternatives=kbest(k=50))
     doc = unsure(TEXT)
@@ -295,7 +266,7 @@ def labelled_log_prob(parser, doc, number, parse):
         for i, sentence in enumerate(bucket.sentences):
             if sentence == number:
                 weights = arcs[i, : len(heads), : len(heads)].astype("f8") / parser.temperature
-    total = tree_log_prob(weights, np.array(heads))
+    total = TreeDistribution(weights).log_prob(np.array(heads))
     root = trees.layout.roots[number]
     for dep, head in enumerate(heads[1:], start=1):
         if head:
@@ -346,26 +317,6 @@ def test_labelled_samples_have_the_probability_of_tree_and_labels(make, unsure, 
         assert [parse.deps for parse in other] == [parse.deps for parse in parses]
 
 
-def test_labelled_samples_without_replacement_by_config(unsure, parser):
-    block = {
-        "@misc": "spacy_rootmind.sample_without_replacement.v1",
-        "k": 3,
-        "seed": 1,
-        "labelled": True,
-    }
-    found = []
-    for maker in (
-        sample_without_replacement(k=3, seed=1, labelled=True),
-        registry.resolve({"maker": block})["maker"],
-    ):
-        configure(unsure, alternatives=pickle.loads(pickle.dumps(maker)))
-        assert unsure.config["components"]["root_mst"]["alternatives"] == block
-        parses = [parse for sentence in unsure(TEXT).sents for parse in sentence._.parses]
-        found.append([(parse.heads.tolist(), parse.deps, parse.log_prob) for parse in parses])
-    assert len(found[0]) == 6
-    assert found[0] == found[1]
-
-
 def test_constraints_are_respected(unsure, parser):
     free = unsure("The cat saw a dog that slept.")
     token = next(token for token in free if token.head != token)
@@ -374,14 +325,6 @@ def test_constraints_are_respected(unsure, parser):
     bound = unsure("The cat saw a dog that slept.")
     assert bound[token.i].head.i == other.i
     assert sum(t.head == t for t in bound) == 1
-
-
-def test_sentences_do_not_depend_on_one_another(unsure):
-    texts = [TEXT, "It rained.", "", " ", "Which book did Anna say that she had read?"] * 3
-    together = list(unsure.pipe(texts, batch_size=len(texts)))
-    for text, doc in zip(texts, together, strict=True):
-        alone = unsure(text)
-        assert [(t.head.i, t.dep_) for t in doc] == [(t.head.i, t.dep_) for t in alone]
 
 
 def test_labels_that_are_not_finite_are_named(unsure, monkeypatch):

@@ -8,7 +8,7 @@ from reference import clean, enumerate_trees
 from reference_sampling import assert_fits, order_law
 from strategies import FAMILIES, rng_for
 
-from spacy_rootmind import NoTreeError, log_partition
+from spacy_rootmind import NoTreeError, TreeDistribution
 from spacy_rootmind.trees.conventions import MISSING, ROOT_LABEL
 from spacy_rootmind.trees.labelled import decode_kbest_labelled
 from spacy_rootmind.trees.labelled_sampling import sample_labelled, sample_labelled_distinct
@@ -90,43 +90,27 @@ def test_few_arcs_are_labelled():
     assert labels.asked.sum() < 40 * 39 / 4
 
 
-def test_labels_without_any_probability_are_not_listed():
-    rng = rng_for("impossible labels")
-    weights = np.zeros((3, 3))
-    labels = Labels(rng, 2, 3, 1.0)
-    labels.log_probs[1, 2] = [-np.inf, 0, -np.inf]
-    labels.log_probs[2, 1] = [-np.inf, np.log(0.5), np.log(0.5)]
-    heads, found, scores = decode_kbest_labelled(weights, 99, labels)
-    assert sorted(zip(heads[:, 1:].tolist(), found[:, 1:].tolist(), strict=True)) == [
-        ([0, 1], [0, 2]),
-        ([0, 1], [0, 3]),
-        ([2, 0], [2, 0]),
-    ]
-    assert scores.tolist() == pytest.approx([0, np.log(0.5), np.log(0.5)])
-
-
 @pytest.mark.parametrize("spread", [0.0, 1.0])
 def test_labelled_samples_follow_the_distribution(spread):
     rng = rng_for("labelled samples", spread)
     weights = clean(rng.standard_normal((4, 4)))
     labels = Labels(rng, 3, 2, spread)
-    count = 40_000
-    heads, found, log_probs = sample_labelled(weights, count, labels, np.random.default_rng(3))
-    assert labels.asked.max() == 1
-    log_z = log_partition(weights)
+    log_z = TreeDistribution(weights).log_partition
     every = labels.enumerate(weights)
     number = {(tree, own): i for i, (_, tree, own) in enumerate(every)}
-    drawn = np.zeros(len(every))
-    pairs = zip(map(tuple, heads.tolist()), map(tuple, found.tolist()), strict=True)
-    for pair, log_prob in zip(pairs, log_probs.tolist(), strict=True):
-        drawn[number[pair]] += 1
-        assert log_prob == pytest.approx(every[number[pair]][0] - log_z, abs=1e-12)
-    expected = count * np.exp(np.array([score for score, _, _ in every]) - log_z)
-    assert expected.sum() == pytest.approx(count)
-    enough = expected > 5
-    statistic = ((drawn - expected)[enough] ** 2 / expected[enough]).sum()
-    # Six standard deviations above the mean of chi square.
-    assert statistic < enough.sum() + 6 * np.sqrt(2 * enough.sum())
+    law = np.array([score for score, _, _ in every]) - log_z
+
+    def draw(size, seed):
+        labels.asked[:] = 0
+        generator = np.random.default_rng(seed)
+        heads, found, log_probs = sample_labelled(weights, size, labels, generator)
+        assert labels.asked.max() == 1
+        pairs = zip(map(tuple, heads.tolist()), map(tuple, found.tolist()), strict=True)
+        places = np.array([number[pair] for pair in pairs])
+        np.testing.assert_allclose(log_probs, law[places], rtol=0, atol=1e-12)
+        return places
+
+    assert_fits(draw, np.exp(law), 10_000, ("labelled samples", spread))
 
 
 class Law:
@@ -194,25 +178,6 @@ def test_first_and_second_labelled_trees_follow_their_law(n, n_labels, scale, sp
         return np.ravel_multi_index(tuple(np.transpose(places)), (len(law.every),) * 2)
 
     assert_fits(draw, order_law(law.log_probs, 2).ravel(), 700, (n, n_labels, scale, spread))
-
-
-def test_whole_order_of_labelled_trees_follows_its_law():
-    """Two trees, one of them with three labellings: all orders of four, pruned or not."""
-    rng = rng_for("labelled whole order")
-    weights = np.array([[0, 0, 0], [0.4, 0, -np.inf], [0.0, 0, 0]])
-    weights[1, 2] = 0.3
-    labels = Labels(rng, 2, 3, 1.0)
-    labels.log_probs[1, 2] = [-np.inf, 0, -np.inf]
-    law = Law(weights, labels)
-    number = len(law.every)
-    assert number == 4
-
-    def draw(size, seed):
-        seeds = np.random.default_rng(seed).integers(2**63, size=size)
-        places = [law.draw(number, int(one)) for one in seeds]
-        return np.ravel_multi_index(tuple(np.transpose(places)), (number,) * number)
-
-    assert_fits(draw, order_law(law.log_probs, number).ravel(), 700, "whole labelled order")
 
 
 @pytest.mark.parametrize("confidence", [40.0, 700.0, 5000.0])

@@ -18,8 +18,8 @@ CALLS = [
     "decode(even(6000), algorithm='naive', num_threads=4)",
     "decode_kbest(even(6000), 1)",
     "decode_kbest(even(4000), 1, projective=True)",
-    "arc_marginals(even(6000))",
-    "arc_marginals(np.broadcast_to(even(100), (9000, 101, 101)))",
+    "TreeDistribution(even(6000)).marginals",
+    "TreeDistribution(np.broadcast_to(even(100), (9000, 101, 101))).marginals",
     "TreeDistribution(even(3000), projective=True).covariance(even(3000))",
     *(f"sample_trees(even(6000), 1, method={method!r})" for method in METHODS),
     "sample_trees(even(6000), 1, replace=False)",
@@ -32,13 +32,13 @@ PROGRAM = """
     import resource
     import numpy as np
     from spacy_rootmind import (
-        TreeDistribution, arc_marginals, decode, decode_kbest, is_tree, sample_trees, tree_crf)
+        TreeDistribution, decode, decode_kbest, is_tree, sample_trees, tree_crf)
 
     def even(n):
         return np.broadcast_to(np.float32(0), (n + 1, n + 1))
 
     small = even(50)
-    expected = arc_marginals(small)
+    expected = TreeDistribution(small).marginals
     pages = int(open("/proc/self/statm").read().split()[0])
     limit = pages * resource.getpagesize() + 200 * 2**20
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
@@ -49,7 +49,7 @@ PROGRAM = """
             assert str(error), call
         else:
             print("enough memory for", call)
-        assert (arc_marginals(small) == expected).all()
+        assert (TreeDistribution(small).marginals == expected).all()
 """
 
 

@@ -17,21 +17,15 @@ from reference_sampling import (
     assert_fits,
     check_law,
     chi_square_tail,
-    draw_root_by_weight,
     log_partition_by_determinant,
     order_law,
     p_of_fit,
     tree_law,
 )
-from strategies import DTYPES, each_dtype, each_root, pad_batch, rng_for
+from strategies import DTYPES, each_dtype, each_root, rng_for
 
 from spacy_rootmind import (
-    NoTreeError,
     TreeDistribution,
-    arc_marginals,
-    entropy,
-    is_projective,
-    is_tree,
     sample_trees,
 )
 from spacy_rootmind.trees.sampling import METHODS, draw
@@ -92,21 +86,6 @@ def drawing(scores: FloatArray, law: Law, m: int, *, k=None, allowed=None, **opt
         return np.ravel_multi_index(tuple(places.T), (len(law),) * m)
 
     return draw
-
-
-def check_distinct(scores: FloatArray, allowed=None, *, seed: int = 0, **trees) -> Law:
-    """Assert that drawing more trees than there are gives each exactly once."""
-    law = tree_law(scores, allowed=allowed, **trees)
-    options = {"allowed": allowed, "replace": False, "seed": seed, **trees}
-    if not len(law):
-        kind = "no projective tree" if trees.get("projective") else "no tree"
-        with pytest.raises(NoTreeError, match=rf"\b0\b.*{kind}"):
-            sample_trees(scores, 5, **options)
-        return law
-    heads, log_probs = sample_trees(scores, len(law) + 3, **options)
-    assert heads.shape == (len(law), len(scores)), (len(law), scores)
-    assert sorted(law.check(heads, log_probs).tolist()) == list(range(len(law)))
-    return law
 
 
 def trap(escape: float, n: int = 4) -> FloatArray:
@@ -250,7 +229,9 @@ def test_trees_of_a_longer_sentence_have_its_marginals(dtype, kind, single_root)
         heads, log_probs = sample_trees(scores, 5 * draws, **options)
     for tree in heads[:50]:
         assert reference.is_tree(tree, single_root)
-    for word, expected in enumerate(arc_marginals(scores, single_root=single_root)[1:], start=1):
+    for word, expected in enumerate(
+        TreeDistribution(scores, single_root=single_root).marginals[1:], start=1
+    ):
 
         def draw(size, seed, word=word):
             return heads[:size, word] if size == draws else heads[draws:, word]
@@ -261,7 +242,7 @@ def test_trees_of_a_longer_sentence_have_its_marginals(dtype, kind, single_root)
     totals = scores.astype(float)[words, heads[:, 1:]].sum(axis=1)
     np.testing.assert_allclose(log_probs, totals - log_z, rtol=0, atol=1e-10)
     # A right sampler is beyond six standard errors once in 5e8.
-    errors = log_probs + entropy(scores, single_root=single_root)
+    errors = log_probs + TreeDistribution(scores, single_root=single_root).entropy()
     assert abs(errors.mean()) < 6 * errors.std() / math.sqrt(len(errors))
     # The mean of q / p is 1 for any law q of the same trees; this one is near p.
     tilt = 0.1 * rng.standard_normal((size, size))
@@ -269,38 +250,6 @@ def test_trees_of_a_longer_sentence_have_its_marginals(dtype, kind, single_root)
     gains -= log_partition_by_determinant(scores + tilt, single_root) - log_z
     errors = np.expm1(gains)
     assert abs(errors.mean()) < 6 * errors.std() / math.sqrt(len(errors))
-
-
-# The root token by the weight of its arc
-
-
-def biased_law(scores: FloatArray, law: Law) -> FloatArray:
-    """Return softmax(scores[1:, 0])[root] times the law of the trees of that root, in float64."""
-    roots = law.trees[:, 1:].argmin(axis=1) + 1
-    raw = np.exp(scores[1:, 0] - scores[1:, 0].max())
-    raw /= raw.sum()
-    totals = np.array([law.probabilities[roots == root].sum() for root in range(len(scores))])
-    return raw[roots - 1] * law.probabilities / totals[roots]
-
-
-BIASED = {
-    # The arc from 1 to 2 weighs four times that from 2 to 1, the two root arcs weigh the same.
-    "two_words": np.array([[0, 0, 0], [0, 0, 0], [0, math.log(4), 0]], dtype=float),
-    "three_words": np.array([[0] * 4, [1, 0, 2, 0], [0, 0, 0, 1], [0.5, -1, 0, 0]], dtype=float),
-    "four_words": rng_for("biased").standard_normal((5, 5)),
-}
-
-
-@pytest.mark.parametrize("name", sorted(BIASED))
-def test_root_by_weight_is_biased_and_wilson_is_not(name):
-    """Zmigrod et al. 2021, Theorem 2 as corrected: tests would notice that mistake."""
-    scores = BIASED[name]
-    law = tree_law(scores)
-    heads = draw_root_by_weight(scores, 20_000, seed=2)
-    counts = np.bincount(law.index(heads), minlength=len(law))
-    assert p_of_fit(counts, biased_law(scores, law)) >= LEVEL
-    assert p_of_fit(counts, law.probabilities) < 1e-12
-    check_law(scores, 20_000, ("unbiased", name), method="wilson")
 
 
 # Traps, and steps of a walk
@@ -367,29 +316,6 @@ def test_steps_are_counted_for_each_tree(method):
 # Log probabilities and confidence
 
 
-@pytest.mark.one_each("scale", "dtype", "kind")
-@each_setting
-@pytest.mark.parametrize("scale", [0.0, 1e-3, 1.0, 10.0, 100.0, 300.0])
-@each_dtype
-def test_log_probs_are_exact(dtype, scale, kind, single_root):
-    """On scores whose best heads form a tree, so that no walk is trapped."""
-    for n in (1, 2, 3, 4, 5):
-        rng = rng_for("log probs", n, scale)
-        scores = scale * rng.standard_normal((n + 1, n + 1))
-        if scale >= 3:
-            tree = reference.random_heads(rng, n, True)
-            # A walk that must not pass ROOT takes second best heads: keep these from cycles.
-            scores[1:] -= 8 * scale * (np.arange(n + 1) != tree[1:, None])
-        scores = scores.astype(dtype)
-        law = tree_law(scores, **trees_of(kind, single_root))
-        assert law.tolerance < 2e-11
-        try:
-            law.check(*sample_trees(scores, 50, seed=n, **options_of(kind, single_root)))
-        except ArithmeticError:
-            assert kind == "colbourn"
-            assert scale >= 10
-
-
 @pytest.mark.parametrize(
     ("kind", "single_root"), [s for s in ROBUST if s in WITH_REPLACEMENT and s[0] != "few_steps"]
 )
@@ -399,26 +325,6 @@ def test_large_scales_keep_the_law(scale, kind, single_root):
     for n, size in ((2, 1000), (3, 2000), (4, 3000)):
         options = options_of(kind, single_root)
         check_law(nearly_tied(scale, n, 2), size, (scale, n), **options)
-
-
-@each_robust
-def test_confident_long_sentence(kind, single_root):
-    """The best tree has a probability of 1 in float64; without replacement 49 others still come."""
-    n = 30
-    rng = rng_for("confident long")
-    find = reference.random_projective_heads if "projective" in kind else reference.random_heads
-    tree = find(rng, n, True)
-    scores = 100 * rng.standard_normal((n + 1, n + 1))
-    scores[1:] -= 1500 * (np.arange(n + 1) != tree[1:, None])
-    heads, log_probs = sample_trees(scores, 50, seed=1, **options_of(kind, single_root))
-    assert (heads[0] == tree).all()
-    distinct = "distinct" in kind
-    assert len(np.unique(heads, axis=0)) == (50 if distinct else 1)
-    for other, log_prob in zip(heads, log_probs, strict=True):
-        assert reference.is_tree(other, single_root)
-        assert abs(reference.score_gap(scores, other, tree) - log_prob) < 1e-10
-    # Hundreds apart, so that they come in order, except for ties.
-    assert (np.diff(log_probs) < 40).all()
 
 
 @pytest.mark.one_each("kind", "mask")
@@ -444,66 +350,6 @@ def test_trees_beyond_soft_masks(mask, kind, single_root, dtype):
         assert sorted(places.tolist()) == list(range(len(law)))
         np.testing.assert_allclose(log_probs, law.log_probs[places], rtol=1e-14, atol=1e-13)
         first.check(heads[: len(first)], log_probs[: len(first)])
-
-
-# Without replacement: every tree exactly once
-
-
-@pytest.mark.one_each("family", "scale", "projective")
-@each_root
-@each_projective
-@pytest.mark.parametrize("scale", [0.0, 1e-3, 1.0, 10.0, 100.0, 300.0, 1000.0, 5000.0, 1e6])
-@each_dtype
-@pytest.mark.parametrize(
-    "family", ["equal", "normal", "uniform", "masked", "forbidden", "one_root", "prefer_root"]
-)
-def test_distinct_trees_are_all_drawn_once(family, dtype, scale, projective, single_root):
-    """Equal weights of exp(−1e6) each, which float64 cannot hold, are still uniform."""
-    for n in (1, 2, 3, 4):
-        if family == "equal":
-            scores, allowed = np.full((n + 1, n + 1), -1.0), None
-        else:
-            scores, allowed = CASES[family](rng_for("all", family, scale, n), n, np.float64)
-        scores = np.multiply(scores, scale, where=np.isfinite(scores), out=scores.copy())
-        trees = {"single_root": single_root, "projective": projective}
-        check_distinct(scores.astype(dtype), allowed, seed=n, **trees)
-
-
-@each_root
-@each_projective
-@each_dtype
-def test_distinct_trees_of_a_batch_with_too_few(dtype, projective, single_root):
-    """Rows beyond the last tree are −1 and −inf."""
-    matrices = [CASES["normal"](rng_for("rows", n), n, dtype)[0] for n in (3, 0, 1, 4, 2, 0, 5, 1)]
-    scores, lengths = pad_batch(matrices, NAN, 1)
-    k = 20
-    options = {"lengths": lengths, "single_root": single_root, "projective": projective}
-    heads, log_probs = sample_trees(scores, k, replace=False, seed=1, **options)
-    assert heads.shape == (len(matrices), k, scores.shape[-1])
-    assert log_probs.shape == (len(matrices), k)
-    for tree, log_prob, matrix in zip(heads, log_probs, matrices, strict=True):
-        law = tree_law(matrix, single_root, projective=projective)
-        number = min(k, len(law))
-        places = law.check(tree[:number, : len(matrix)].copy(), log_prob[:number])
-        assert len(set(places.tolist())) == number
-        assert (tree[:, len(matrix) :] == -1).all()
-        assert (tree[number:] == -1).all()
-        assert (log_prob[number:] == -INF).all()
-
-
-@each_root
-def test_distinct_trees_of_a_chain(single_root):
-    """It leaves one tree; each further root arc one more or none; crossing trees do not count."""
-    for projective, extra in itertools.product((False, True), ((), (2,), (2, 3))):
-        scores = np.full((4, 4), -INF)
-        scores[[1, 2, 3], [0, 1, 2]] = -5.0
-        scores[list(extra), 0] = 1.0
-        check_distinct(scores, single_root=single_root, projective=projective)
-    scores = np.full((5, 5), -INF)
-    scores[[2, 1, 3, 4], [0, 2, 1, 3]] = 0
-    assert len(check_distinct(scores, single_root=single_root, projective=True)) == 0
-    scores[3, 2] = 0
-    assert len(check_distinct(scores, single_root=single_root, projective=True)) == 1
 
 
 # Without replacement: the order
@@ -576,24 +422,6 @@ def test_what_remains_is_known_before_each_draw(confidence, projective, single_r
 # Without replacement: longer sentences
 
 
-@each_root
-@pytest.mark.parametrize("scale", [0.0, 1.0, 300.0])
-def test_distinct_projective_trees_of_sixty_words(scale, single_root):
-    scores = scale * rng_for("sixty projective").standard_normal((61, 61))
-    kind = {"single_root": single_root, "projective": True}
-    heads, log_probs = sample_trees(scores, 300, replace=False, seed=3, **kind)
-    assert len(np.unique(heads, axis=0)) == 300
-    assert is_projective(heads).all()
-    assert is_tree(heads, single_root=single_root).all()
-    trees = TreeDistribution(scores, **kind)
-    assert trees.log_prob(heads).tolist() == log_probs.tolist()
-    again = trees.sample(20, replace=False, seed=3)
-    np.testing.assert_array_equal(again[0], heads[:20])
-    # Draws with replacement choose the same from the same numbers.
-    first, _ = trees.sample(1, seed=3)
-    np.testing.assert_array_equal(first, heads[:1])
-
-
 def test_memory_goes_by_the_trees_there_are():
     """A billion trees are wanted, and a mask leaves two."""
     n = 20
@@ -616,38 +444,3 @@ def test_wide_numbers_take_one_elimination_a_tree():
     heads, log_probs = sample_trees(scores, 4, replace=False, seed=0)
     assert len(np.unique(heads, axis=0)) == 4
     assert np.isfinite(log_probs).all()
-
-
-# Shapes
-
-
-@each_setting
-@each_dtype
-def test_trees_of_no_word_and_one_word(dtype, kind, single_root):
-    options = {**options_of(kind, single_root), "seed": 1}
-    number = 1 if "distinct" in kind else 3
-    for root in (None, 0.0, -3000.0, 1e30):
-        scores = np.full((1, 1) if root is None else (2, 2), NAN, dtype)
-        scores[1:, 0] = root
-        heads, log_probs = sample_trees(scores, 3, **options)
-        assert heads.tolist() == [[-1] if root is None else [-1, 0]] * number
-        assert log_probs.tolist() == [0.0] * number
-
-
-@each_setting
-@each_dtype
-def test_no_forbidden_arc_is_drawn_or_no_tree_found(dtype, kind, single_root):
-    found = {True: 0, False: 0}
-    for n in (1, 2, 3, 3, 4, 4) * 4:
-        rng = rng_for("forbidden", dtype.__name__, n, sum(found.values()))
-        scores = rng.integers(-1, 2, size=(n + 1, n + 1)).astype(dtype)
-        scores[rng.random(scores.shape) < 0.55] = -INF
-        law = tree_law(scores, **trees_of(kind, single_root))
-        found[len(law) > 0] += 1
-        options = {**options_of(kind, single_root), "seed": 1}
-        if len(law):
-            law.check(*sample_trees(scores, 50, **options))
-        else:
-            with pytest.raises(NoTreeError, match=r"\b0\b"):
-                sample_trees(scores, 50, **options)
-    assert min(found.values()) > 3, found

@@ -6,10 +6,8 @@ import math
 import numpy as np
 import pytest
 import reference
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from reference import IntArray
-from strategies import FAMILIES, PROPERTY, each_root, mixed_batch, pad_batch, rng_for
+from strategies import each_root, mixed_batch, pad_batch, rng_for
 
 from spacy_rootmind import decode, is_projective, is_tree, tree_score
 
@@ -48,14 +46,6 @@ def test_tree_score_sums_the_arcs_and_ignores_padding(fill):
         assert total == pytest.approx(math.fsum(arcs), rel=0, abs=bound)
         # To the last digit.
         assert total == tree_score(one, tree)
-
-
-@each_root
-def test_tree_score_ranks_trees_like_enumeration(single_root):
-    scores = FAMILIES["integer_ties"](rng_for("ranks"), 5, np.float32)
-    trees = reference.enumerate_trees(5, single_root)
-    totals = tree_score(np.broadcast_to(scores, (len(trees), 6, 6)), trees)
-    np.testing.assert_array_equal(totals, reference.enumerate_scores(scores, single_root))
 
 
 @pytest.mark.parametrize(
@@ -135,12 +125,6 @@ def test_is_tree_of_one_sentence(heads, options, expected):
     assert is_tree(np.array(heads), **options) is expected
 
 
-@pytest.mark.parametrize("kind", [np.uint8, np.uint32, np.uint64])
-def test_is_tree_unsigned_heads_never_start_with_minus_one(kind):
-    heads = np.array([np.iinfo(kind).max, 0, 1], dtype=kind)
-    assert not is_tree(heads)
-
-
 # is_projective
 
 
@@ -151,25 +135,6 @@ def test_is_projective_agrees_with_crossing_arcs_on_all_trees(n, single_root):
     found = is_projective(trees)
     assert (found.dtype, found.shape) == (np.bool_, (len(trees),))
     assert found.tolist() == [reference.is_projective(tree) for tree in trees]
-
-
-@settings(PROPERTY, max_examples=100)
-@given(st.integers(2, 40), st.booleans(), st.integers(0, 2**32 - 1), st.data())
-def test_is_projective_agrees_after_moving_one_word(n, single_root, seed, data):
-    heads = reference.random_projective_heads(np.random.default_rng(seed), n, single_root)
-    heads[data.draw(st.integers(1, n))] = data.draw(st.integers(0, n))
-    if reference.is_tree(heads, False):
-        assert is_projective(heads) == reference.is_projective(heads)
-    else:
-        with pytest.raises(ValueError, match=r"tree"):
-            is_projective(heads)
-
-
-def test_is_projective_refuses_batch_with_one_that_is_no_tree():
-    heads = np.array([[-1, 0, 1, 2]] * 30)
-    heads[27] = [-1, 0, 3, 2]
-    with pytest.raises(ValueError, match=r"\b27\b"):
-        is_projective(heads)
 
 
 def test_is_projective_long_chains():
