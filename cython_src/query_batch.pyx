@@ -1,7 +1,7 @@
 """The Python boundary of sums over all trees, and of what can be read off them.
 
 `sum_batch` eliminates: it finds log Z and the marginals, and keeps a summary per sentence. From
-that, the other functions find probabilities of trees, entropies and expectations in O(n) or O(n^2).
+that, the other functions find probabilities of trees and entropies in O(n) or O(n^2).
 Arguments are checked in spacy_rootmind.trees.distribution and trusted here.
 """
 from libc.math cimport INFINITY, isfinite
@@ -40,7 +40,6 @@ from spacy_rootmind.kernel.partition cimport (
     tree_sum_init,
 )
 from spacy_rootmind.kernel.status cimport Status
-from weights cimport add_exactly
 
 cdef enum:
     # A summary holds log Z, the scale of a TreeSum, and its `highest` of words 0..N.
@@ -260,28 +259,6 @@ cdef int find_cross_entropy(void* state, const Batch* batch, Py_ssize_t sentence
     return Status.OK
 
 
-cdef int find_expectation(void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
-    """Status.BAD_SCORE for a value that is not finite, Status.LOST_DIGITS if sums overflow."""
-    cdef QueryState* worker = <QueryState*>state
-    cdef const QueryTask* task = worker.task
-    cdef const double* marginals = task.marginals + sentence * task.width * task.width
-    cdef Py_ssize_t n = batch.lengths[sentence]
-    cdef Py_ssize_t dep, head
-    cdef double total = 0, low = 0, marginal, value
-    gather(batch, sentence, worker.square)
-    for dep in range(1, n + 1):
-        poll_row(dep, 4 * n)
-        for head in range(n + 1):
-            marginal = marginals[dep * task.width + head]
-            if marginal > 0:
-                value = worker.square[dep * (n + 1) + head]
-                if not isfinite(value):
-                    return Status.BAD_SCORE
-                total = add_exactly(total, marginal * value, &low)
-    task.out[sentence] = total + low
-    return Status.OK if isfinite(task.out[sentence]) else Status.LOST_DIGITS
-
-
 cdef class Query(Worker):
     """The memory of one thread for queries about sentences of up to `max_words` words."""
     cdef QueryState c
@@ -338,22 +315,6 @@ def cross_entropy_batch(
         task.marginals = &marginals[0, 0, 0]
         task.out = &out[0, 0]
         ask(buffer, &task, find_cross_entropy, queries)
-
-
-def expectation_batch(
-        ScoreBuffer values not None, list queries not None,
-        const double[:, :, ::1] marginals not None, double[::1] out not None):
-    """Find the expected sum of values over the arcs of a tree, of those that are possible.
-
-    Returns as `run_batch`.
-    """
-    cdef QueryTask task
-    if out.shape[0] == 0:
-        return Status.OK, 0
-    task.width = marginals.shape[2]
-    task.marginals = &marginals[0, 0, 0]
-    task.out = &out[0]
-    return ask(values, &task, find_expectation, queries)
 
 
 def log_ratio_batch(

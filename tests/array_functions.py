@@ -81,17 +81,16 @@ def queries(scores, first=0, *, names, **options):
     return [np.asarray(result_of(trees, name)) for name in names]
 
 
-def moments(scores, **options):
-    """Expected sum of the scores, and divergences from trees at another temperature."""
+def divergences(scores, **options):
+    """Divergences to and from trees at another temperature."""
     trees, other = (TreeDistribution(scale * scores, **options) for scale in (1, 0.5))
-    return trees.expectation(scores), trees.cross_entropy(other), trees.kl_divergence(other)
+    return trees.kl_divergence(other), other.kl_divergence(trees)
 
 
-def second_moments(scores, **options):
-    """Covariance with the sum of scores; gradients of its mean and of the entropy."""
+def gradients(scores, **options):
+    """Gradients of the mean of the sum of scores, and of the entropy."""
     trees = TreeDistribution(scores, **options)
-    gradients = trees.expectation_gradient(scores), trees.entropy_gradient()
-    return trees.covariance(scores), *gradients
+    return trees.expectation_gradient(scores), trees.entropy_gradient()
 
 
 def k_best_of_distribution(scores, **options):
@@ -124,8 +123,8 @@ SUMS = {
         "marginals first": partial(queries, names=("marginals", "log_partition", "entropy")),
         "entropy first": partial(queries, names=("entropy", "marginals")),
         "single root": partial(queries, names=("single_root_log_prob",)),
-        "moments": several(moments),
-        "second moments": several(second_moments),
+        "divergences": several(divergences),
+        "gradients": several(gradients),
         "k_best": several(k_best_of_distribution),
     }.items()
 }

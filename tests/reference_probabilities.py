@@ -134,30 +134,6 @@ def cross_entropy(
         return mean, divergence
 
 
-def expectation(
-    scores: FloatArray, single_root: bool, values: FloatArray, *, projective: bool = False
-) -> Decimal:
-    """Return the mean over trees of the sum of values of their arcs, by enumeration."""
-    trees, probabilities = _probabilities(scores, single_root, projective)
-    with localcontext(wide_context(DIGITS)):
-        return probabilities @ _sums(values, trees)
-
-
-def covariance(
-    scores: FloatArray,
-    single_root: bool,
-    values: FloatArray,
-    other: FloatArray,
-    *,
-    projective: bool = False,
-) -> Decimal:
-    """Return the covariance over trees of two sums of values of their arcs, by enumeration."""
-    trees, probabilities = _probabilities(scores, single_root, projective)
-    with localcontext(wide_context(DIGITS)):
-        first, second = (_sums(each, trees) for each in (values, other))
-        return probabilities @ (first * second) - (probabilities @ first) * (probabilities @ second)
-
-
 def arc_covariances(
     scores: FloatArray, single_root: bool, values: FloatArray, *, projective: bool = False
 ) -> NDArray[np.float64]:

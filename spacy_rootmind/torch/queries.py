@@ -98,7 +98,7 @@ class Divergence(Function):
         ctx.other = other
         if ctx.needs_input_grad[2]:
             other.marginals()
-        return torch.from_numpy(trees.divergences(other, from_own=True))
+        return torch.from_numpy(trees.divergences(other))
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:

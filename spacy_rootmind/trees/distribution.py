@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_rootmind.trees import expectations
 from spacy_rootmind.trees.checks import check_range
 from spacy_rootmind.trees.conventions import (
     MISSING,
@@ -35,7 +34,7 @@ class TreeDistribution:
     """The distribution over the trees of each sentence, proportional to exp(score).
 
     Sums over all trees are made by the first query that needs them, and kept: each result is
-    computed once, except that each covariance and gradient takes an elimination of its own.
+    computed once, except that each gradient takes an elimination of its own.
     Arguments are as for `decode`. Neither scores nor `allowed` are copied: do not change them while
     this object is in use.
 
@@ -49,8 +48,8 @@ class TreeDistribution:
       below that of another arc of its word.
 
     `log_partition` and `log_prob` take n^3 / 3 multiplications, `marginals` n^3, and all that
-    follows from marginals O(n^2) more: `entropy`, `expectation`, `cross_entropy` and
-    `kl_divergence`. To use both, ask for `marginals` first, which give `log_partition` as well.
+    follows from marginals O(n^2) more: `entropy` and `kl_divergence`. To use both, ask for
+    `marginals` first, which give `log_partition` as well.
     With `projective`, by the inside-outside algorithm, all take five times as long for 25 words and
     fifty times for 200. Scores so far apart that float64 would underflow take some ten times as
     long.
@@ -70,10 +69,10 @@ class TreeDistribution:
     Theorem. Grassmann, Taksar & Heyman (1985), Regenerative Analysis and Steady State
     Distributions for Markov Chains: elimination without subtraction. Zmigrod, Vieira & Cotterell
     (2021), Efficient Computation of Expectations under Spanning Tree Distributions: entropy,
-    divergences and moments. Eisner (1996), Three new probabilistic models for dependency parsing:
-    the spans of projective trees. Zmigrod, Vieira & Cotterell (2020), Please Mind the Root;
-    Stanojevic (2022), Unbiased and Efficient Sampling of Dependency Trees: the probability of a
-    single root.
+    divergences and covariances. Eisner (1996), Three new probabilistic models for dependency
+    parsing: the spans of projective trees. Zmigrod, Vieira & Cotterell (2020), Please Mind the
+    Root; Stanojevic (2022), Unbiased and Efficient Sampling of Dependency Trees: the probability of
+    a single root.
 
     Examples
     --------
@@ -275,8 +274,8 @@ class TreeDistribution:
         # Behind its only tree, a sentence of no words has rows that look like that tree.
         return TreeList(heads, np.where(tree_scores > -np.inf, self.log_prob(heads), -np.inf))
 
-    def cross_entropy(self, other: "TreeDistribution") -> Float:
-        """Find the mean of minus the log probability of a tree under another distribution.
+    def kl_divergence(self, other: "TreeDistribution") -> Float:
+        """Find the Kullback-Leibler divergence to `other`.
 
         Parameters
         ----------
@@ -285,42 +284,30 @@ class TreeDistribution:
 
         Returns
         -------
-        cross_entropy : float64, or float64 array of shape (B,)
-            In nats, never negative. inf where a tree that is possible here is impossible in
-            `other`: it has an arc forbidden there, or several roots where `other` allows one. A
-            tree is possible if its arcs are allowed and finite, even if its probability underflows.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> even = TreeDistribution(np.zeros((4, 4)))
-        >>> even.cross_entropy(even) == even.entropy()
-        np.True_
-        """
-        _check_type(other)
-        return self.sentences.numbers(self.inference.divergences(other.inference, from_own=False))
-
-    def kl_divergence(self, other: "TreeDistribution") -> Float:
-        """Find the Kullback-Leibler divergence to `other`: `cross_entropy` minus `entropy`.
-
-        In nats, never negative, and exactly 0 for equal scores; infinite where `cross_entropy` is.
-        The two totals are subtracted with their digits beyond float64.
+        kl_divergence : float64, or float64 array of shape (B,)
+            In nats, never negative, and exactly 0 for equal scores. inf where a tree that is
+            possible here is impossible in `other`: it has an arc forbidden there, or several roots
+            where `other` allows one. A tree is possible if its arcs are allowed and finite, even if
+            its probability underflows.
 
         Examples
         --------
         >>> import numpy as np
         >>> even = TreeDistribution(np.zeros((3, 3)))
         >>> other = TreeDistribution(np.log(np.array([[1, 1, 1], [1, 1, 1], [3, 1, 1]])))
-        >>> even.kl_divergence(even)
-        np.float64(0.0)
         >>> even.kl_divergence(other).round(6) == np.log(2 / np.sqrt(3)).round(6)
         np.True_
         """
-        _check_type(other)
-        return self.sentences.numbers(self.inference.divergences(other.inference, from_own=True))
+        if not isinstance(other, TreeDistribution):
+            raise TypeError(f"expected a TreeDistribution, received {type(other).__name__}")
+        return self.sentences.numbers(self.inference.divergences(other.inference))
 
-    def expectation(self, values: NDArray[Any]) -> Float:
-        """Find the expected value of a sum over the arcs of a tree.
+    def expectation_gradient(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        """Find the gradient of the mean of a sum over the arcs of a tree, by the scores.
+
+        The mean is the sum of `marginals` times `values`. Its gradient is the covariance of each
+        arc (1 in trees that have it, 0 in others) with the sum; multiplied by the values of another
+        sum and added up, the covariance of both sums; multiplied by `values`, the variance.
 
         Parameters
         ----------
@@ -330,93 +317,36 @@ class TreeDistribution:
 
         Returns
         -------
-        expectation : float64, or float64 array of shape (B,)
-            The mean over all trees of the sum of `values[dep, heads[dep]]`. ArithmeticError if it
-            overflows.
-
-        Examples
-        --------
-        Expected number of correct heads:
-
-        >>> import numpy as np
-        >>> scores = np.array([[0, 0, 0], [3, 0, 1], [3, 2, 0]], dtype="f")
-        >>> gold = np.array([-1, 0, 1])
-        >>> TreeDistribution(scores).expectation(gold[:, None] == np.arange(3)).round(3)
-        np.float64(1.462)
-        """
-        return self.sentences.numbers(self.inference.means(values))
-
-    def expectation_gradient(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """Find the gradient of `expectation` with respect to the scores, of their shape.
-
-        It is also the covariance of each arc (1 in trees that have it, 0 in others) with the sum. 0
-        where no arc can be. Each word's row adds up to 0; with `single_root`, so does ROOT's
-        column. Errors are as for `covariance`.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> scores = np.array([[0, 0, 0], [3, 0, 1], [3, 2, 0]], dtype="f")
-        >>> gold = np.array([-1, 0, 1])
-        >>> trees = TreeDistribution(scores)
-        >>> trees.expectation_gradient(gold[:, None] == np.arange(3))[1:].round(3).tolist()
-        [[0.393, 0.0, -0.393], [-0.393, 0.393, 0.0]]
-        """
-        found = self.inference.arc_covariances(values)
-        expectations.check_overflow(found)
-        return self.sentences.shaped(found)
-
-    def covariance(self, values: NDArray[Any], other: NDArray[Any] | None = None) -> Float:
-        """Find the covariance of two sums over the arcs of a tree, or the variance of one.
-
-        Parameters
-        ----------
-        values : float, int or bool array
-            What each arc adds to the first sum, as for `expectation`.
-        other : float, int or bool array, optional
-            The same for the second sum; `values` by default.
-
-        Returns
-        -------
-        covariance : float64, or float64 array of shape (B,)
-            The mean over all trees of the product of both sums, less the product of their means.
-            Without `other`, the variance, which is never negative. ArithmeticError if products of
-            values overflow.
+        gradient : float64 array of the shape of the scores
+            0 where no arc can be. Each word's row adds up to 0; with `single_root`, so does ROOT's
+            column. ArithmeticError if it overflows.
 
         Notes
         -----
         O(n^3), about four times as long as `marginals`. The error is absolute: a few units in the
-        last place of n d1 d2, where d1 and d2 are the largest differences among the values of the
-        arcs of a word, in either sum, over arcs of positive probability.
-
-        The covariances of a sum with each arc are the derivatives of the marginals in the direction
-        of its values. These are found in the elimination and its reverse, without subtraction of
-        weights, so that no digits are lost where words strongly prefer each other.
+        last place of n d, where d is the largest difference among the values of the arcs of a word,
+        over arcs of positive probability. The derivatives of the marginals in the direction of the
+        values are found in the elimination and its reverse, without subtraction of weights, so that
+        no digits are lost where words strongly prefer each other.
 
         Examples
         --------
-        Standard deviation of the number of correct heads:
+        Mean and standard deviation of the number of correct heads:
 
         >>> import numpy as np
-        >>> scores = np.array([[0, 0, 0], [3, 0, 1], [3, 2, 0]], dtype="f")
-        >>> gold = np.array([-1, 0, 1])
-        >>> variance = TreeDistribution(scores).covariance(gold[:, None] == np.arange(3))
-        >>> np.sqrt(variance).round(3)
+        >>> trees = TreeDistribution(np.array([[0, 0, 0], [3, 0, 1], [3, 2, 0]], dtype="f"))
+        >>> correct = np.array([-1, 0, 1])[:, None] == np.arange(3)
+        >>> (trees.marginals * correct).sum().round(3)
+        np.float64(1.462)
+        >>> np.sqrt((trees.expectation_gradient(correct) * correct).sum()).round(3)
         np.float64(0.887)
         """
-        return self.sentences.numbers(self.inference.covariances(values, other))
+        return self.sentences.shaped(self.inference.arc_covariances(values))
 
     def entropy_gradient(self) -> NDArray[np.float64]:
         """Find the gradient of `entropy` with respect to the scores, of their shape.
 
         It is minus the covariance of each arc with the score of a tree: `expectation_gradient`.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> scores = np.array([[0, 0, 0], [3, 0, 1], [3, 2, 0]], dtype="f")
-        >>> TreeDistribution(scores).entropy_gradient()[1].round(3).tolist()
-        [-0.197, 0.0, 0.197]
         """
         return -self.expectation_gradient(self.sentences.scores) + 0.0
 
@@ -428,8 +358,3 @@ class TreeDistribution:
         most = "" if own.is_one else "up to "
         kind = f"single_root={own.single_root}" + ", projective=True" * own.projective
         return f"TreeDistribution({count} of {most}{size}, {kind})"
-
-
-def _check_type(other: object) -> None:
-    if not isinstance(other, TreeDistribution):
-        raise TypeError(f"expected a TreeDistribution, received {type(other).__name__}")

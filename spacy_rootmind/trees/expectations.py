@@ -1,8 +1,7 @@
-"""First- and second-order expectations of sums over the arcs of a tree, and their gradients.
+"""Covariances of the arcs of a tree with a sum over its arcs.
 
-A function of trees that adds up values of arcs is an array of these values, `values[dep, head]`.
-Everything of second order comes from derivatives of marginals in the direction of the values
-(`spacy_rootmind.kernel.derivatives`).
+A sum is an array of what each arc adds, `values[dep, head]`. Its covariances come from derivatives
+of marginals in the direction of these values (`spacy_rootmind.kernel.derivatives`).
 """
 
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ from spacy_rootmind.kernel import derivatives as kernel
 
 
 class Sums(NamedTuple):
-    """A function of the trees of each sentence, of about the same size in all of them.
+    """A sum over the arcs of a tree in each sentence, of about the same size in all of them.
 
     Attributes
     ----------
@@ -75,31 +74,10 @@ def normalize(
 
 
 def rescale(sums: Sums, derivatives: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Undo, in place, the scaling of covariances with arcs, which may overflow."""
+    """Undo, in place, the scaling of covariances with arcs; ArithmeticError if they overflow."""
     with np.errstate(over="ignore"):
-        return np.ldexp(derivatives, sums.exponents[:, None, None], out=derivatives)
-
-
-def covariances(
-    first: Sums, derivatives: NDArray[np.float64], second: Sums, words: NDArray[np.intp]
-) -> NDArray[np.float64]:
-    """Find covariances of sums, (B,), given the covariances of the first with each arc."""
-    found = np.zeros(len(words))
-    for sentence, n in enumerate(words.tolist()):
-        # Cut out, so that the order of summation does not depend on the padding.
-        own = np.s_[sentence, 1 : n + 1, : n + 1]
-        one, other = derivatives[own].reshape(-1), second.values[own].reshape(-1)
-        found[sentence] = np.einsum("a,a->", one, other, optimize=False)
-    if first is second:
-        found = np.maximum(found, 0.0)
-    with np.errstate(over="ignore"):
-        found = np.ldexp(found, first.exponents + second.exponents)
-    check_overflow(found)
-    return found
-
-
-def check_overflow(found: NDArray[np.float64]) -> None:
-    """Raise unless results are finite."""
+        found = np.ldexp(derivatives, sums.exponents[:, None, None], out=derivatives)
     if not np.isfinite(found).all():
         sentence = int(np.argwhere(~np.isfinite(found))[0, 0])
         raise ArithmeticError(f"sentence {sentence}: products of its values overflow; scale them")
+    return found

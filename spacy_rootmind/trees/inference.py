@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from spacy_rootmind.kernel import derivatives
 from spacy_rootmind.kernel import query_batch as kernel
-from spacy_rootmind.kernel.batch import BAD_SCORE, OK, ScoreBuffer
+from spacy_rootmind.kernel.batch import OK, ScoreBuffer
 from spacy_rootmind.trees import expectations
 from spacy_rootmind.trees.checks import form_trees
 from spacy_rootmind.trees.conventions import MISSING, ROOT
@@ -125,8 +125,8 @@ class Inference:
         )
         return totals[:, 0], totals[:, 1]
 
-    def divergences(self, other: "Inference", *, from_own: bool) -> NDArray[np.float64]:
-        """Find cross entropies, or with `from_own` what they are beyond the entropies."""
+    def divergences(self, other: "Inference") -> NDArray[np.float64]:
+        """Find Kullback-Leibler divergences to other distributions."""
         self.sentences.check_same(other.sentences)
         if other.sentences.projective and not self.sentences.projective:
             raise ValueError(
@@ -135,39 +135,30 @@ class Inference:
             )
         marginals = self.marginals()
         infinite = self._has_trees_beyond(other)
+        # Subtracted with their digits beyond float64.
         high, low = other.cross_entropies(marginals)
-        if from_own:
-            own_high, own_low = self.cross_entropies(marginals)
-            high, low = high - own_high, low - own_low
-        found = high + low
+        own_high, own_low = self.cross_entropies(marginals)
+        found = high - own_high + (low - own_low)
         lost = np.isinf(found) & ~infinite
         if lost.any():
             raise ArithmeticError(f"sentence {int(np.argmax(lost))}: {LOST_DIGITS}")
         return np.where(infinite, np.inf, np.maximum(found, 0.0))
 
-    def means(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """Find the expectation of a sum in each sentence."""
-        batch = expectations.as_values(values, self.sentences.scores.shape)
-        found, marginals, queries = np.empty(len(batch)), self.marginals(), self._queries()
-        buffer = ScoreBuffer(batch, self.sentences.lengths)
-        status, sentence = kernel.expectation_batch(buffer, queries, marginals, found)
-        if status == BAD_SCORE:
-            expectations.check_finite(batch[sentence], marginals[sentence], sentence)
-        if status != OK:
-            raise ArithmeticError(f"sentence {sentence}: the sum of its values overflows")
-        return found
-
-    def covariances(self, values: NDArray[Any], other: NDArray[Any] | None) -> NDArray[np.float64]:
-        """Find the covariance of two sums in each sentence."""
-        first = self._normalize(values)
-        second = first if other is None else self._normalize(other)
-        by_arcs = self._differentiate(first)
-        return expectations.covariances(first, by_arcs, second, self.sentences.lengths)
-
     def arc_covariances(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """Find the covariances of a sum with each arc, infinite where they overflow."""
-        sums = self._normalize(values)
-        return expectations.rescale(sums, self._differentiate(sums))
+        """Find the covariances of a sum with each arc of the batch."""
+        own = self.sentences
+        batch = expectations.as_values(values, own.scores.shape)
+        sums = expectations.normalize(batch, self.marginals(), own.lengths, own.single_root)
+        found = np.zeros(batch.shape)
+        workers = [
+            derivatives.Differentiation(own.longest, own.projective) for _ in range(own.workers)
+        ]
+        failed = derivatives.differentiate_batch(
+            own.buffer(), own.single_root, workers, sums.values, found
+        )
+        if failed[0] != OK:
+            own.raise_failure(failed)
+        return expectations.rescale(sums, found)
 
     # Calls of the kernel
 
@@ -202,24 +193,6 @@ class Inference:
     ) -> NDArray[np.float64]:
         found = np.empty(len(self.sentences))
         kernel.log_ratio_batch(self.sentences.lengths, part, whole, found)
-        return found
-
-    def _normalize(self, values: NDArray[Any]) -> expectations.Sums:
-        own = self.sentences
-        batch = expectations.as_values(values, own.scores.shape)
-        return expectations.normalize(batch, self.marginals(), own.lengths, own.single_root)
-
-    def _differentiate(self, sums: expectations.Sums) -> NDArray[np.float64]:
-        """Find the covariances of sums with each arc, over 2 ** exponents."""
-        own, found = self.sentences, np.zeros(sums.values.shape)
-        workers = [
-            derivatives.Differentiation(own.longest, own.projective) for _ in range(own.workers)
-        ]
-        failed = derivatives.differentiate_batch(
-            own.buffer(), own.single_root, workers, sums.values, found
-        )
-        if failed[0] != OK:
-            own.raise_failure(failed)
         return found
 
     # Trees of one distribution that are impossible in another

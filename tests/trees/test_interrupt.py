@@ -33,13 +33,16 @@ CALLS = {
         "normal(3000)",
         "TreeDistribution(x).kl_divergence(TreeDistribution(x, single_root=False))",
     ),
-    "covariance": ("normal(2000)", "TreeDistribution(x).covariance(x)"),
+    "gradient": ("normal(2000)", "TreeDistribution(x).expectation_gradient(x)"),
     "single_root_log_prob": ("normal(4500)", "TreeDistribution(x).single_root_log_prob"),
     "projective kbest": ("normal(1500)", "decode_kbest(x, 9, projective=True)"),
     "projective trees": ("normal(100)", "decode_kbest(x, 10**6, projective=True)"),
     "inside": ("normal(1200)", "TreeDistribution(x, projective=True).log_partition"),
     "outside": ("normal(700)", "TreeDistribution(x, projective=True).marginals"),
-    "projective covariance": ("normal(900)", "TreeDistribution(x, projective=True).covariance(x)"),
+    "projective gradient": (
+        "normal(900)",
+        "TreeDistribution(x, projective=True).expectation_gradient(x)",
+    ),
     "projective samples": ("normal(60)", "sample_trees(x, 10**6, projective=True)"),
     "projective without replacement": (
         "normal(100)",

@@ -20,7 +20,7 @@ CALLS = [
     "decode_kbest(even(4000), 1, projective=True)",
     "TreeDistribution(even(6000)).marginals",
     "TreeDistribution(np.broadcast_to(even(100), (9000, 101, 101))).marginals",
-    "TreeDistribution(even(3000), projective=True).covariance(even(3000))",
+    "TreeDistribution(even(3000), projective=True).entropy_gradient()",
     *(f"sample_trees(even(6000), 1, method={method!r})" for method in METHODS),
     "sample_trees(even(6000), 1, replace=False)",
     "sample_trees(even(100), 10**7)",
