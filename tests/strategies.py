@@ -243,7 +243,7 @@ each_kind = pytest.mark.parametrize(
 )
 
 
-# Options of `decode`, every valid combination; "before" aside: that is another name of True.
+# Options of `decode`, every valid combination.
 
 REDUCTIONS = (
     "reweighting",

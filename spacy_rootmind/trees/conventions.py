@@ -152,6 +152,19 @@ def as_allowed_batch(allowed: BoolArray | None, scores: ScoreArray) -> NDArray[n
     return (allowed if allowed.ndim == 3 else allowed[None]).view(np.uint8)
 
 
+def as_arc_values(name: str, values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Check numbers of arcs for scores of a shape, and view them as a batch."""
+    if not isinstance(values, np.ndarray) or isinstance(values, np.ma.MaskedArray):
+        raise TypeError(f"expected {name} as a numpy array, received {type(values).__name__}")
+    if values.dtype.kind not in "fiub":
+        raise TypeError(f"expected {name} as numbers, received dtype {values.dtype}")
+    if values.shape != shape:
+        raise ValueError(
+            f"expected {name} of the shape of scores, {shape}, received {values.shape}"
+        )
+    return np.asarray(values).reshape(-1, *shape[-2:])
+
+
 def as_flag(name: str, flag: bool) -> bool:
     """Check what is either true or false: Python's or NumPy's bool."""
     if isinstance(flag, bool):

@@ -69,10 +69,8 @@ _PROJECTIVE = Algorithm(ProjectiveDecoder)
 
 __all__ = ["ALGORITHMS", "NoTreeError", "decode", "decode_kbest"]
 
-ArcMax = bool | Literal["before", "inside"]
+ArcMax = bool | Literal["inside"]
 
-_ARCMAX = (True, False, "before", "inside")
-_ARCMAX_TYPES = (*FLAG_TYPES, str)
 
 # The message where digits are lost, by whether it was reweighting that lost them.
 _LOST_DIGITS = {
@@ -116,11 +114,11 @@ def decode(
         "_chu_liu_edmonds" appended, by the textbook's; "tarjan" and "chu_liu_edmonds" are these
         two, which need `single_root=False`. "reweighting" loses digits, and so the best tree,
         where scores differ in magnitude as with finite masks (-1e9).
-    arcmax : bool or {"before", "inside"}
+    arcmax : bool or "inside"
         Whether to return the best head of each word right away where these form a tree of the
-        wanted kind: before all else (True, "before"), or not (False). "inside", for the reductions
-        only, instead asks it in each of the unconstrained runs that they make. The score of the
-        result is the same in all cases.
+        wanted kind: before all else, or not. "inside", for the reductions only, instead does so in
+        each of the unconstrained runs that they make. The score of the result is the same in all
+        cases.
     num_threads : int
         Threads that share the sentences of a batch, 256 at most; they stay for later calls. The
         result does not depend on it.
@@ -180,7 +178,7 @@ def find_best(
     """Find the best tree of each sentence, (B, N + 1), as `decode` does."""
     own = sentences
     decoder, arguments, _ = _PROJECTIVE if own.projective else _TABLE[algorithm]
-    settings = own.longest, own.single_root, arcmax in (True, "before"), arcmax == "inside"
+    settings = own.longest, own.single_root, arcmax != "inside" and bool(arcmax), arcmax == "inside"
     workers = [decoder(*settings, *arguments)]
     while len(workers) < own.workers:
         workers.append(decoder(*settings, *arguments))
@@ -283,19 +281,14 @@ def _check_algorithm(algorithm: str, single_root: bool, projective: bool, arcmax
         raise ValueError(
             f"projective=True has an algorithm of its own; leave out algorithm={algorithm!r}"
         )
-    if row.roots == "many" and single_root:
+    if row.roots == ("many" if single_root else "one"):
         raise ValueError(
-            f"algorithm {algorithm!r} needs single_root=False; use 'gabow_tarjan' for one root"
+            f"algorithm {algorithm!r} needs single_root={not single_root}; use 'gabow_tarjan'"
         )
-    if row.roots == "one" and not single_root:
-        raise ValueError(
-            f"algorithm {algorithm!r} needs single_root=True; use 'tarjan' for several roots"
-        )
-    if not isinstance(arcmax, _ARCMAX_TYPES) or arcmax not in _ARCMAX:
-        raise ValueError(f"expected arcmax True, False, 'before' or 'inside', received {arcmax!r}")
+    if not isinstance(arcmax, FLAG_TYPES) and not (isinstance(arcmax, str) and arcmax == "inside"):
+        raise ValueError(f"expected arcmax True, False or 'inside', received {arcmax!r}")
     if arcmax == "inside" and row.roots != "one":
-        known = ", ".join(name for name in ALGORITHMS if _TABLE[name].roots == "one")
         raise ValueError(
-            f"arcmax='inside' needs an algorithm that runs another one ({known}); with "
-            f"{algorithm!r}, use arcmax=True or arcmax=False"
+            f"arcmax='inside' needs an algorithm that runs another one; with {algorithm!r}, use "
+            f"arcmax=True or arcmax=False"
         )

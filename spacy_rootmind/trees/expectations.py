@@ -27,24 +27,6 @@ class Sums(NamedTuple):
     exponents: NDArray[np.intc]
 
 
-def as_values(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """Check the values of arcs for scores of a shape, and view them as a batch."""
-    if not isinstance(values, np.ndarray) or isinstance(values, np.ma.MaskedArray):
-        raise TypeError(f"expected values as a numpy array, received {type(values).__name__}")
-    values = np.asarray(values)
-    if values.dtype.kind not in "fiub":
-        raise TypeError(f"expected values as numbers, received dtype {values.dtype}")
-    if values.shape != shape:
-        raise ValueError(
-            f"expected values of the shape of scores, {shape}, received {values.shape}"
-        )
-    if values.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
-        values = values.astype(np.float64)
-    elif not values.flags.aligned:
-        values = values.copy()
-    return values if values.ndim == 3 else values[None]
-
-
 def check_finite(values: NDArray[Any], marginals: NDArray[np.float64], sentence: int) -> None:
     """Raise unless values, of shape (N + 1, N + 1), are finite where arcs are possible."""
     wrong = (marginals > 0) & ~np.isfinite(values)
@@ -64,7 +46,7 @@ def normalize(
     Each tree has one arc of each word, and one from ROOT if roots are single. So a constant shared
     by all of these arcs changes no covariance, and is subtracted.
     """
-    given = np.ascontiguousarray(values, dtype=np.float64)
+    given = np.require(values, np.float64, ["C", "ALIGNED"])
     normal = np.zeros(values.shape)
     exponents = np.zeros(len(values), dtype=np.intc)
     wrong = kernel.normalize_batch(given, marginals, words, single_root, normal, exponents)

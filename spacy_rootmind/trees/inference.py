@@ -10,7 +10,7 @@ from spacy_rootmind.kernel import query_batch as kernel
 from spacy_rootmind.kernel.batch import OK, ScoreBuffer
 from spacy_rootmind.trees import expectations
 from spacy_rootmind.trees.checks import form_trees
-from spacy_rootmind.trees.conventions import MISSING, ROOT
+from spacy_rootmind.trees.conventions import MISSING, ROOT, as_arc_values
 from spacy_rootmind.trees.decoding import find_best
 from spacy_rootmind.trees.errors import LOST_DIGITS
 from spacy_rootmind.trees.sentences import Sentences
@@ -147,7 +147,7 @@ class Inference:
     def arc_covariances(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """Find the covariances of a sum with each arc of the batch."""
         own = self.sentences
-        batch = expectations.as_values(values, own.scores.shape)
+        batch = as_arc_values("values", values, own.scores.shape)
         sums = expectations.normalize(batch, self.marginals(), own.lengths, own.single_root)
         found = np.zeros(batch.shape)
         workers = [

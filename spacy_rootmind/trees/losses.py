@@ -19,6 +19,7 @@ from spacy_rootmind.trees.conventions import (
     BoolArray,
     IntArray,
     ScoreArray,
+    as_arc_values,
     as_head_batch,
     mark_arcs,
     mark_words,
@@ -152,19 +153,10 @@ def tree_cross_entropy(
     (np.True_, np.float64(0.0))
     """
     sentences = Sentences(scores, lengths, allowed, single_root, projective, num_threads)
-    if isinstance(marginals, np.ma.MaskedArray) or np.asarray(marginals).dtype.kind not in "fiub":
-        raise TypeError(
-            f"expected marginals as an array of numbers, received {type(marginals).__name__} of "
-            f"dtype {np.asarray(marginals).dtype}"
-        )
-    if np.shape(marginals) != scores.shape:
-        raise ValueError(
-            f"expected marginals of the shape of scores, {scores.shape}, received "
-            f"{np.shape(marginals)}"
-        )
+    given = as_arc_values("marginals", marginals, scores.shape)
     batch = sentences.batch
     arcs = mark_arcs(sentences.lengths, batch.shape[1])
-    target = np.where(arcs, np.reshape(marginals, batch.shape), 0.0).astype(np.float64, copy=False)
+    target = np.where(arcs, given, 0.0).astype(np.float64, copy=False)
     if not np.isfinite(target).all():
         sentence, dep, head = np.argwhere(~np.isfinite(target))[0].tolist()
         raise ValueError(
@@ -233,7 +225,7 @@ def perceptron(
     sentences = Sentences(scores, lengths, allowed, single_root, projective, num_threads)
     gold, complete = _as_gold(heads, sentences)
     raised = _raise_by_margin(sentences, gold, margin)
-    best = _find_best_raised(sentences, raised)
+    best = find_best(sentences.changed(batch=raised))
     target = _find_best_agreeing(sentences, gold, complete)
     sentence, dep = (best != target).nonzero()
     ahead, behind = best[sentence, dep], target[sentence, dep]
@@ -259,18 +251,6 @@ def _raise_by_margin(
     with np.errstate(over="ignore"):
         raised: NDArray[np.float64] = sentences.batch + np.where(_agreeing_arcs(gold), 0.0, margin)
     return raised
-
-
-def _find_best_raised(sentences: Sentences, raised: NDArray[np.float64]) -> NDArray[np.int32]:
-    """Find the best trees where arcs have been raised."""
-    try:
-        return find_best(sentences.changed(batch=raised))
-    except ValueError:
-        # This refuses scores that are wrong themselves.
-        find_best(sentences)
-        overflows = np.isposinf(raised) & np.isfinite(sentences.batch)
-        _check_overflow(np.where(overflows.any(axis=(1, 2)), np.inf, 0.0))
-        raise
 
 
 def _find_best_agreeing(

@@ -209,7 +209,7 @@ def draw(sentences: Sentences, k: int, replace: bool, method: str, steps: int, s
     own = sentences
     if not replace:
         method = "projective_distinct" if own.projective else "distinct"
-        k = min(k, _most_trees(own, k))
+        k = min(k, count_trees(own.longest, own.single_root))
     elif own.projective:
         method = "projective"
     batch = own.batch
@@ -258,24 +258,6 @@ def _check_method(method: str, single_root: bool, projective: bool, replace: boo
         raise ValueError(
             f"method {method!r} needs single_root=True; use 'wilson' for several roots"
         )
-
-
-def _most_trees(sentences: Sentences, enough: int) -> int:
-    """Bound the number of trees of any sentence: by Cayley's formula, and by the heads of words.
-
-    Stops counting at `enough`.
-    """
-    most = 1
-    for sentence, n in enumerate(sentences.lengths.tolist()):
-        if most >= enough:
-            break
-        choices = sentences.square(sentence) > -np.inf
-        np.fill_diagonal(choices, False)
-        product = 1
-        for count in choices[1:].sum(axis=1).tolist():
-            product = min(product * count, enough)
-        most = max(most, min(product, count_trees(n, sentences.single_root)))
-    return most
 
 
 def _as_max_steps(max_steps: int | None, method: str) -> int:

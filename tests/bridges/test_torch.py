@@ -1,7 +1,7 @@
-"""Distributions and losses of tensors: kinds of trees × queries, next to those of arrays.
+"""Distributions and losses of tensors: kinds of trees × queries, next to the same over arrays.
 
-Values are those of arrays, which tests/trees/test_grid.py compares with enumeration; derivatives
-are the arrays' own where they have them, and finite differences of the values.
+Values equal the values over arrays, which tests/trees/test_grid.py compares with enumeration.
+Derivatives equal the arrays' own where they have them, and finite differences of the values.
 """
 
 import numpy as np

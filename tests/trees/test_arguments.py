@@ -243,7 +243,7 @@ def test_names_are_refused_with_those_that_are_known(wrong):
         sample_trees(SCORES, 1, method=wrong)
     with pytest.raises(ValueError, match=rf"unknown algorithm .*{', '.join(ALGORITHMS)}$"):
         decode(SCORES, algorithm=wrong)
-    with pytest.raises(ValueError, match="expected arcmax True, False, 'before' or 'inside'"):
+    with pytest.raises(ValueError, match="expected arcmax True, False or 'inside'"):
         decode(SCORES, arcmax=wrong)
 
 
@@ -273,7 +273,7 @@ def test_margins_are_numbers(wrong):
 
 def test_marginals_are_an_array_of_numbers():
     for wrong in (np.full((3, 3), "a"), np.zeros((3, 3), dtype=complex), np.ma.zeros((3, 3))):
-        with pytest.raises(TypeError, match="expected marginals as an array of numbers, received"):
+        with pytest.raises(TypeError, match=r"marginals as (a numpy array|numbers), received"):
             tree_cross_entropy(SCORES, wrong)
-    loss, _ = tree_cross_entropy(SCORES, TreeDistribution(SCORES).marginals.tolist())
+    loss, _ = tree_cross_entropy(SCORES, TreeDistribution(SCORES).marginals.astype("f"))
     assert loss == pytest.approx(np.log(2))

@@ -157,6 +157,18 @@ def test_entropy_gradient_is_exact_or_refused_at_extreme_scores(family, dtype, o
             np.testing.assert_allclose(got, expected, rtol=0, atol=1e-12 * largest)
 
 
+@pytest.mark.parametrize("offset", [2.0**20, -(2.0**40)])
+def test_constants_of_words_and_of_root_cost_no_digits(offset):
+    """Constants that all single-root trees have, next to which all digits of the rest are kept."""
+    rng = rng_for("constants", offset)
+    scores = np.round(scaled(rng, 5, 1.0) * 256) / 256
+    shifted = scores + offset * rng.integers(1, 4, size=(6, 1))
+    shifted[:, 0] -= 3 * offset
+    for name in ("marginals", "entropy", "entropy_gradient"):
+        found, right = (result_of(TreeDistribution(one), name) for one in (shifted, scores))
+        np.testing.assert_allclose(found, right, rtol=0, atol=1e-13)
+
+
 # Many words
 
 
@@ -194,7 +206,7 @@ def test_entropy_gradient_matches_finite_differences(scale, options):
         assert (got * move)[inside].sum() == pytest.approx(numeric, rel=1e-6, abs=1e-7 * scale)
 
 
-# What is computed once, and kept
+# Results are computed once, and kept
 
 
 @pytest.fixture

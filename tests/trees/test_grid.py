@@ -1,8 +1,8 @@
 """Families of scores × kinds of trees × queries, next to enumeration in decimal arithmetic.
 
 Families differ in confidence, ties, forbidden arcs and magnitudes; kinds are single-root trees, all
-trees, and the projective ones of both. Queries are those of `TreeDistribution` and the losses. For
-more words, the oracle is the matrix-tree theorem.
+trees, and the projective ones of both. Queries are the methods of `TreeDistribution` and the
+losses. For more words, the oracle is the matrix-tree theorem.
 """
 
 import itertools
@@ -51,7 +51,7 @@ from spacy_rootmind import (
 )
 
 INF = np.inf
-# What float64 can do, what it cannot, and what is between.
+# Within float64, at its limit, and beyond.
 ESCAPES = (50.0, 745.0, 2000.0)
 MARGIN = 0.7
 

@@ -422,13 +422,9 @@ def test_what_remains_is_known_before_each_draw(confidence, projective, single_r
 # Without replacement: longer sentences
 
 
-def test_memory_goes_by_the_trees_there_are():
-    """A billion trees are wanted, and a mask leaves two."""
-    n = 20
-    allowed = np.eye(n + 1, k=-1, dtype=bool)
-    allowed[2, 0] = allowed[1, 2] = True
-    heads, _ = sample_trees(np.zeros((n + 1, n + 1)), 10**9, allowed=allowed, replace=False, seed=0)
-    assert len(heads) == 2
+def test_memory_goes_by_the_number_of_trees():
+    heads, _ = sample_trees(np.zeros((4, 4)), 10**30, replace=False, seed=0)
+    assert len(heads) == 9
     for projective in (False, True):
         with pytest.raises(MemoryError, match=r"no memory for|Unable to allocate"):
             sample_trees(np.zeros((31, 31)), 10**30, projective=projective, replace=False)
