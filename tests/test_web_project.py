@@ -195,24 +195,3 @@ def test_average_of_weights(trained, corpus, quickstart_docs, tmp_path, monkeypa
     make_calibration_corpus(Corpus(dev))(mean)
     assert mean.get_pipe("root_mst").temperature == pytest.approx(temperature)
     assert temperature != first.get_pipe("root_mst").temperature
-
-
-def test_word_vectors_are_stored_without_their_words(trained, tmp_path):
-    settings = {"@vectors": "spacy_rootmind.HalfPrecisionVectors.v1"}
-    path = with_vectors(trained, tmp_path / "trained", HalfPrecisionVectors, **settings)
-    stored = make_package.store(path, tmp_path / "stored")
-    assert np.load(tmp_path / "stored" / "vocab" / "vectors").dtype == "float16"
-    assert "turtle" not in srsly.read_json(tmp_path / "stored" / "vocab" / "strings.json")
-    doc = stored("The TURTLE swam.")
-    assert [token.has_vector for token in doc] == [False, True, False, False]
-    assert doc[1].vector == pytest.approx([0.1, 2], rel=1e-3)
-    meta = make_package.describe(stored, {}, "1.0.0", "r1")
-    assert [source["license"] for source in meta["sources"]] == [
-        "CC BY-SA 4.0",
-        "Apache License 2.0",
-        "Apache License 2.0",
-    ]
-    meta = {**meta, "requirements": ["spacy-rootmind>=1"]}
-    readme = make_package.readme_of(meta, TABLES, "r1", 1)
-    assert "of 2 words" in readme
-    assert "spacy project run further projects/web --vars.trained further/mean" in readme
