@@ -7,6 +7,7 @@ import spacy
 from conftest import CONFIGS, ROOT
 from environments import make_installed
 from parsers import LISTENING, SMALL_MODEL, gold_examples, make_nlp
+from spacy.tokens import DocBin
 from spacy.util import load_model_from_config
 from thinc.api import Config
 
@@ -71,6 +72,33 @@ def test_a_trained_parser_takes_the_place_of_spacys(trained, tmp_path, monkeypat
     assert nlp.pipe_names == ["sentencizer", "parser"]
     text = "The cat saw a dog."
     assert [token.dep_ for token in nlp(text)] == [token.dep_ for token in trained(text)]
+
+
+def weights_of(nlp):
+    return {name: pipe.model.to_bytes() for name, pipe in nlp.pipeline if hasattr(pipe, "model")}
+
+
+def test_a_trained_pipeline_learns_new_sentences(web_pipeline, tmp_path, monkeypatch):
+    """Only the parser changes, and the sentences' trees become those that were taught."""
+    monkeypatch.chdir(tmp_path)
+    nlp = spacy.load(web_pipeline)
+    # A particle is called a modifier here.
+    docs = [
+        nlp(f"{who} {verb} it up .") for who in ("She", "We") for verb in ("gave", "took", "set")
+    ]
+    for doc in docs:
+        doc[3].dep_ = "advmod"
+    before = weights_of(nlp)
+    DocBin(docs=docs).to_disk("own.spacy")
+    section = IN_YOUR_PIPELINE.partition("## Taught your own sentences")[2]
+    block = re.search(r"^```python\n(.*?)^```", section, flags=re.DOTALL | re.MULTILINE)[1]
+    block = block.replace('"en_rootmind_web_sm"', "web_pipeline").replace("0.0002", "0.002")
+    exec(compile(block, "in-your-pipeline.md", "exec"), {"web_pipeline": web_pipeline})
+    taught = spacy.load("taught")
+    after = weights_of(taught)
+    assert {name for name in before if after[name] != before[name]} == {"root_mst"}
+    assert nlp("They picked it up .")[3].dep_ == "compound:prt"
+    assert taught("They picked it up .")[3].dep_ == "advmod"
 
 
 @pytest.mark.parametrize("is_in_time", [False, True])

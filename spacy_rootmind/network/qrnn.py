@@ -98,7 +98,8 @@ def _run_compiled(
 ) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
     """Run the recurrence over one sentence after another."""
     rows = rows.astype("float32", copy=False)
-    W, b = model.get_param("W"), model.get_param("b")
+    W: Floats3d = model.get_param("W")
+    b: Floats3d = model.get_param("b")
     gates = np.empty((2, len(rows), W.shape[2]), dtype="float32")
     for side in range(2):
         multiply(rows, W[side], out=gates[side])
