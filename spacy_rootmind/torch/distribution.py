@@ -81,14 +81,10 @@ class TreeDistribution:
             projective=projective,
             num_threads=num_threads,
         )
-        self.single_root, self.projective = self._trees.single_root, self._trees.projective
+        own = self._trees.sentences
+        self.single_root, self.projective = own.single_root, own.projective
         # As the classes of `queries` take them: always with an axis of sentences.
         self._batch = given if given.ndim == 3 else given[None]
-
-    @property
-    def lengths(self) -> Tensor:
-        """Words in each sentence: int64 tensor of shape (B,), or () for a single sentence."""
-        return torch.from_numpy(self._trees.lengths).to(self.scores.device)
 
     # Queries
 

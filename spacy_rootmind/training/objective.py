@@ -48,10 +48,9 @@ def parser_loss(
     """Sum the losses of arcs, labels and sentence boundaries; returns the sum and its gradient.
 
     The scores are of the same Docs and sentences, with label scores of the arcs of `arcs_to_label`;
-    others are refused, as are scores that are not finite. Boundaries are trained if
+    scores that are not finite are refused. Boundaries are trained if
     `finds_boundaries`. The margin is the perceptron's, per wrong arc.
     """
-    _require_same_sentences(gold, scores.trees)
     if scores.labels is None:
         raise ValueError(
             "expected label scores of the gold arcs, received none: give `arcs_to_label` to the "
@@ -79,17 +78,6 @@ def _sum_losses(xp: Any, losses: Sequence[WeightedLoss]) -> float:
     on_device = iter(to_host(xp, [loss for loss, _ in losses if not isinstance(loss, float)]))
     on_host = [loss if isinstance(loss, float) else float(next(on_device)) for loss, _ in losses]
     return sum((loss * weight for loss, (_, weight) in zip(on_host, losses, strict=True)), 0.0)
-
-
-def _require_same_sentences(gold: GoldBatch, trees: TreeScores) -> None:
-    expected = [len(words) for sentences in gold.sentences for words in sentences]
-    received = trees.layout.lengths.tolist()
-    if expected != received:
-        raise ValueError(
-            f"expected scores of the {len(expected)} sentences to train on, with {sum(expected)} "
-            f"words, received those of {len(received)} sentences with {sum(received)} words: pass "
-            f"the scores of the same examples and sentences, see ParserInput"
-        )
 
 
 # --- arcs --------------------------------------------------------------------------------------
@@ -195,7 +183,6 @@ def arcs_to_label(
     """
 
     def choose(trees: TreeScores) -> list[ChosenArcs]:
-        _require_same_sentences(gold, trees)
         deps, targets = labelled_words(gold, trees, columns)
         chosen = [ChosenArcs(deps, gold.heads[deps], targets, LABEL_WEIGHT)]
         if null_column is not None:

@@ -108,21 +108,6 @@ class TreeDistribution:
         """The scores, as they were given."""
         return self.sentences.scores
 
-    @property
-    def lengths(self) -> NDArray[np.intp]:
-        """Words in each sentence: int array of shape (B,), or () for a single sentence."""
-        return np.array(self.sentences.shaped(self.sentences.lengths))
-
-    @property
-    def single_root(self) -> bool:
-        """Whether the trees have exactly one word below ROOT, or at least one."""
-        return self.sentences.single_root
-
-    @property
-    def projective(self) -> bool:
-        """Whether the trees are only those without crossing arcs."""
-        return self.sentences.projective
-
     # Queries
 
     @property
@@ -348,7 +333,7 @@ class TreeDistribution:
 
         It is minus the covariance of each arc with the score of a tree: `expectation_gradient`.
         """
-        return -self.expectation_gradient(self.sentences.scores) + 0.0
+        return -self.expectation_gradient(self.scores) + 0.0
 
     def __repr__(self) -> str:
         """Describe the sentences, which may be many."""
