@@ -113,12 +113,14 @@ def reversed_vectors(nlp):
     return own
 
 
-@pytest.mark.parametrize("case", ["alone", "other", "disabled", "excluded", "vectors"])
+@pytest.mark.parametrize("case", ["alone", "other", "component", "disabled", "excluded", "vectors"])
 def test_a_parser_without_what_it_was_trained_over_is_an_error(case, folder, other, tmp_path):
     """Without a tok2vec or with another, and with its own where static vectors are not the same."""
     without = {"disabled": {"disable": ["tok2vec"]}, "excluded": {"exclude": ["tok2vec"]}}
     source = spacy.load(folder, **without.get(case, {}))
-    nlp = other if case in ("other", *without) else spacy.blank("xx")
+    nlp = other if case in ("other", "component", *without) else spacy.blank("xx")
+    if case == "component":
+        nlp.vocab.vectors = source.vocab.vectors
     if case == "vectors":
         nlp.add_pipe("tok2vec", source=source)
         nlp.vocab.vectors = reversed_vectors(source)
@@ -127,7 +129,7 @@ def test_a_parser_without_what_it_was_trained_over_is_an_error(case, folder, oth
         with refusing():
             nlp(TEXTS[0])
     nlp.to_disk(tmp_path)
-    if case in ("other", "vectors"):
+    if case in ("other", "component", "vectors"):
         with refusing():
             spacy.load(tmp_path)
 
