@@ -83,9 +83,9 @@ def _row(
     yield "──" if head < 0 else "  "
     for lane in range(n_lanes):
         if lane == start:
-            yield _branch(lines[head], word)
+            yield _mark(lines[head], word, "╭├╰")
         elif word in lines and lane == lines[word].lane:
-            yield _joint(lines[word], word)
+            yield _mark(lines[word], word, "┬┼┴")
         elif lane < start:
             yield "│" if lane in covered else " "
         else:
@@ -93,18 +93,9 @@ def _row(
         yield "─" if lane >= start else " "
 
 
-def _branch(line: VerticalLine, word: int) -> str:
-    """Return where a dependent leaves the line of its head."""
-    if word == line.first:
-        return "╭"
-    return "╰" if word == line.last else "├"
-
-
-def _joint(line: VerticalLine, word: int) -> str:
-    """Return where a word meets the line to its dependents."""
-    if word == line.first:
-        return "┬"
-    return "┴" if word == line.last else "┼"
+def _mark(line: VerticalLine, word: int, marks: str) -> str:
+    """Choose among the marks for the first word on a line, those between, and the last."""
+    return marks[0 if word == line.first else 2 if word == line.last else 1]
 
 
 # --- tables ------------------------------------------------------------------------------------
