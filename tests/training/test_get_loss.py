@@ -65,13 +65,6 @@ def test_get_loss_repeats_and_leaves_everything_alone(learning, is_train, object
     assert np.array_equal(parser.model.ops.get_dropout_mask((9, 9), 0.5), mask)
 
 
-def test_scores_of_other_sentences_are_refused(learning):
-    parser, examples = learning
-    scores = scores_of(parser, examples[:3], is_train=False)
-    with pytest.raises(ValueError, match=r"\[root_mst\] expected scores of the 8 sentences"):
-        parser.get_loss(examples, scores)
-
-
 @pytest.mark.parametrize("fast", [True, False], ids=["compiled", "plain"])
 def test_training_and_prediction_score_alike(learning, fast, monkeypatch):
     """Without dropout, the one forward pass gives training and prediction the same scores.
