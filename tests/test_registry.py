@@ -20,6 +20,7 @@ ENTRY_POINTS = [
         "spacy_callbacks",
         "spacy_misc",
         "spacy_scorers",
+        "spacy_tokenizers",
         "spacy_vectors",
         "thinc_optimizers",
     )
@@ -37,6 +38,7 @@ def test_entry_points_are_declared():
         "spacy_rootmind.AffixEmbed.v1",
         "spacy_rootmind.BiaffineParser.v1",
         "spacy_rootmind.HalfPrecision.v1",
+        "spacy_rootmind.JoiningTokenizer.v1",
         "spacy_rootmind.HalfPrecisionVectors.v1",
         "spacy_rootmind.LinearParser.v1",
         "spacy_rootmind.ScriptScorer.v1",

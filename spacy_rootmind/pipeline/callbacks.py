@@ -12,6 +12,7 @@ from thinc.api import Model
 
 from spacy_rootmind.compat import LISTENER_HOOK
 from spacy_rootmind.network.ops import use_fast_cpu
+from spacy_rootmind.training.joining_tokenizer import NAME, JoiningTokenizer
 from spacy_rootmind.training.tokenizer import fit_tokenizer, has_rules
 
 
@@ -64,6 +65,8 @@ def _fit_tokenizer(nlp: Language, *, files: list[Path]) -> None:
     docs = [doc for file in files for doc in DocBin().from_disk(file).get_docs(nlp.vocab)]
     fitted = fit_tokenizer(nlp.tokenizer, [(doc.text, _offsets(doc)) for doc in docs])
     nlp.tokenizer = fitted.tokenizer
+    if isinstance(nlp.tokenizer, JoiningTokenizer):
+        nlp.config["nlp"]["tokenizer"] = {"@tokenizers": NAME}
     logger.info(fitted)
 
 

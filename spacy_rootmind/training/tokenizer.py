@@ -3,8 +3,9 @@
 Rules are added where the tokenizer and gold tokens disagree consistently, in stages that each start
 from the tokens of the one before: runs of a character that are one token; patterns of tokens that
 are split, for `token_match`; prefixes, suffixes and infixes of tokens that are not; special cases
-for all other strings that occur more than once; tokens with spaces. `tokenizer_proposals` has their
-conditions. A stage keeps the rules that make the training text's tokens better.
+for all other strings that occur more than once. `tokenizer_proposals` has their conditions. A stage
+keeps the rules that make the training text's tokens better. These rules find no token with a space
+in it. For such tokens, `JoiningTokenizer` takes the place of spaCy's.
 """
 
 import re
@@ -14,6 +15,12 @@ from dataclasses import dataclass
 
 from spacy.tokenizer import Tokenizer
 
+from spacy_rootmind.training.joining_tokenizer import (
+    JoiningTokenizer,
+    Joins,
+    learn_joins,
+    with_joins,
+)
 from spacy_rootmind.training.tokenizer_proposals import (
     Characters,
     Chunks,
@@ -22,7 +29,6 @@ from spacy_rootmind.training.tokenizer_proposals import (
     propose_affixes,
     propose_cases,
     propose_marks,
-    propose_phrases,
     propose_runs,
     propose_wholes,
 )
@@ -80,16 +86,19 @@ def fit_tokenizer(
         raise ValueError("expected texts with gold tokens, received none: check the corpus's path")
     rules = _find_rules(tokenizer, readings)
     fitted = add_rules(tokenizer, rules)
-    scores = []
-    for each in (tokenizer, fitted):
-        right, both = matches(readings, tokenize(each, readings))
-        scores.append(2 * right / both)
-    return FittedTokenizer(fitted, rules, *scores)
+    f_before, f_after = (_f_score(each, readings) for each in (tokenizer, fitted))
+    joins = learn_joins(fitted, readings)
+    if joins != Joins():
+        joining = with_joins(fitted, joins)
+        f_joined = _f_score(joining, readings)
+        if f_joined > f_after:
+            fitted, f_after = joining, f_joined
+    return FittedTokenizer(fitted, rules, f_before, f_after)
 
 
 def has_rules(tokenizer: object) -> bool:
-    """Tell whether a tokenizer is spaCy's rule-based one, and none that overrides it."""
-    return type(tokenizer) is Tokenizer
+    """Tell whether a tokenizer is spaCy's rule-based one, or one that this package makes of it."""
+    return type(tokenizer) in (Tokenizer, JoiningTokenizer)
 
 
 def _checked(text: str, spans: Sequence[tuple[int, int]]) -> Spans:
@@ -148,6 +157,11 @@ def matches(readings: Mapping[Reading, int], predicted: Mapping[str, Spans]) -> 
     return right, both
 
 
+def _f_score(tokenizer: Tokenizer, readings: Mapping[Reading, int]) -> float:
+    right, both = matches(readings, tokenize(tokenizer, readings))
+    return 2 * right / both
+
+
 # --- choosing rules ----------------------------------------------------------------------------
 
 
@@ -163,9 +177,6 @@ def _find_rules(tokenizer: Tokenizer, texts: Mapping[Reading, int]) -> list[Rule
         # Marks may have no example in the training text, and must not do harm there.
         least = 0 if propose is propose_marks else 1
         predicted = _add_best(tokenizer, rules, proposed, chunks, predicted, least)
-    # Between spaces, no token with a space can be found.
-    predicted = tokenize(add_rules(tokenizer, rules), texts)
-    _add_best(tokenizer, rules, propose_phrases(texts, predicted), texts, predicted)
     return rules
 
 

@@ -156,8 +156,21 @@ def propose_wholes(given: Chunks) -> list[Rule]:
         )
         if total.suffices(len(split.intersection(cores_left))):
             covered.update(cores_left)
-            rules.append(Rule(WHOLE, key[1]))
+            ends = split_ends({core: seen[core] for core in cores_left}, given.characters)
+            rules.append(Rule(WHOLE, key[1] + "".join(f"(?<!{re.escape(end)})" for end in ends)))
     return rules
+
+
+def split_ends(seen: Mapping[str, Evidence], characters: Characters) -> list[str]:
+    """List the ends, such as `-il`, with which strings of a pattern are several tokens instead."""
+    ends: defaultdict[str, Evidence] = defaultdict(Evidence)
+    for core, evidence in seen.items():
+        end = ends["".join(run for _, run in characters.runs(core)[-2:])]
+        end.right += evidence.wrong
+        end.wrong += evidence.right
+        if evidence.wrong:
+            end.strings.add(core)
+    return sorted(end for end, own in ends.items() if own.suffices(len(own.strings)))
 
 
 def cores(tokenizer: Tokenizer, text: str) -> Iterator[tuple[int, int]]:
@@ -335,31 +348,3 @@ def propose_cases(given: Chunks) -> list[Rule]:
         if count >= max(MIN_COUNT, MIN_SHARE * readings[string].total()):
             rules.append(Rule(CASE, string, parts))
     return rules
-
-
-def propose_phrases(texts: Mapping[Reading, int], predicted: Mapping[str, Spans]) -> list[Rule]:
-    """Propose special cases for tokens with spaces in them, which no pattern can match."""
-    phrases: Counter[str] = Counter()
-    for (text, gold), count in texts.items():
-        for start, end in gold:
-            if " " in text[start:end]:
-                phrases[text[start:end]] += count
-    strings = {string for string, count in phrases.items() if count >= MIN_COUNT}
-    longest = max(map(len, strings), default=0)
-    found: defaultdict[str, Evidence] = defaultdict(Evidence)
-    for (text, gold), count in texts.items():
-        known, spans = set(gold), predicted[text]
-        for i, (start, _) in enumerate(spans):
-            for j in range(i + 1, len(spans)):
-                end = spans[j][1]
-                if end - start > longest:
-                    break
-                if text[start:end] in strings:
-                    evidence = found[text[start:end]]
-                    evidence.right += count * ((start, end) in known)
-                    evidence.wrong += count * ((start, end) not in known)
-    return [
-        Rule(CASE, string, (string,))
-        for string, e in sorted(found.items())
-        if e.right >= max(MIN_COUNT, MIN_SHARE * (e.right + e.wrong))
-    ]

@@ -1,17 +1,22 @@
 """Fitting the tokenizer: which rules are found, what they do to other text, what they cost."""
 
 import functools
+import pickle
 import re
+from itertools import pairwise
 
+import numpy as np
 import pytest
 import spacy
 from environments import make_bare
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parsers import read_conllu
+from spacy.symbols import NORM, ORTH
 from spacy.tokenizer import Tokenizer
 from spacy.tokens import Doc, DocBin
 
+from spacy_rootmind.training.joining_tokenizer import JoiningTokenizer, Joins, join, with_joins
 from spacy_rootmind.training.tokenizer import fit_tokenizer
 from spacy_rootmind.training.tokenizer_rules import (
     CASE,
@@ -96,13 +101,6 @@ def test_rule_is_found_and_used(kind):
 @pytest.mark.parametrize(
     ("lang", "taught", "text", "expected"),
     [
-        # Tokens with spaces.
-        (
-            "xx",
-            ["gia_đình có gia_đình và công_ty ở công_ty", "gia_đình"],
-            "một gia đình có công ty",
-            ["một", "gia đình", "có", "công ty"],
-        ),
         # Vowel signs, which are no word characters for `re`, are part of a pattern's letters.
         ("ta", ["இ-மெயில் டி-வி கே-பி ஆ-டி"], "எம்-எஸ்ஸி", ["எம்-எஸ்ஸி"]),
         # The rules of the language stay.
@@ -149,6 +147,115 @@ def test_order_of_texts_makes_no_difference():
     texts = [reading(taught) for taught, _ in LEARNT.values()]
     first, second = (fit_tokenizer(blank("xx").tokenizer, own) for own in (texts, texts[::-1]))
     assert first.rules == second.rules != []
+
+
+# --- tokens with spaces ------------------------------------------------------------------------
+
+NUMBERS = ["il y a 125_000 ans et 2_500 jours", "les 12_000_000 de 1_000 francs"]
+# Two syllables of these are one word, in any order; others are not.
+SYLLABLES = ["gia", "đình", "công", "ty", "nhà", "nước"]
+PAIRS = [f"{a}_{b}" for a, b in pairwise(SYLLABLES)] + ["công_gia", "nhà_công"]
+WORDS = [f"Ông {a} có {b} ở đây" for a in PAIRS for b in PAIRS]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("soit 7 100 et 30 000,50.", ["soit", "7 100", "et", "30 000,50", "."]),
+        ("1 234 567 €", ["1 234 567", "€"]),
+        ("99\u202f000 ou 99\u00a0000", ["99\u202f000", "ou", "99\u00a0000"]),
+        ("en 2004 125 000 fois", ["en", "2004", "125 000", "fois"]),
+        ("1 0000 ; 1  000 ; 06 123 456", ["1", "0000", ";", "1", "000", ";", "06", "123 456"]),
+        # Only tokens that begin and end with the number are joined.
+        ("1 000m3", ["1", "000m3"]),
+    ],
+)
+def test_numbers_are_joined(text, expected):
+    fitted = fit(NUMBERS, "fr")
+    assert fitted.f_after == 1.0 > fitted.f_before
+    assert words(fitted.tokenizer, text) == expected
+
+
+def test_numbers_stay_apart_where_the_treebank_does_not_join_them():
+    apart = [text.replace("_", " ") for text in NUMBERS]
+    assert type(fit([*NUMBERS, *apart], "fr").tokenizer) is not JoiningTokenizer
+
+
+def test_words_are_learnt():
+    fitted = fit(WORDS)
+    assert fitted.f_after == 1.0
+    text = "Ông nước gia ở đây có nhà nước"
+    assert words(fitted.tokenizer, text) == ["Ông", "nước gia", "ở", "đây", "có", "nhà nước"]
+    assert fit(WORDS[::-1]).tokenizer.joins == fitted.tokenizer.joins
+
+
+def test_vietnamese(ud_folder):
+    """More than half of the wrong tokens of a test set are right after fitting."""
+    folder = ud_folder / "UD_Vietnamese-VTB"
+    [train], [test] = (sorted(folder.glob(f"*{s}.conllu")) for s in ("train", "test"))
+    nlp = spacy.blank("xx")
+    fitted = fit_tokenizer(nlp.tokenizer, gold_tokens(train, nlp.vocab))
+    readings = gold_tokens(test, nlp.vocab)
+    before, after = (f_score(each, readings) for each in (nlp.tokenizer, fitted.tokenizer))
+    assert 1 - after < 0.45 * (1 - before)
+
+
+def test_any_text_stays():
+    """Every token is a run of tokens of spaCy's tokenizer, with the same spaces."""
+    both = with_joins(fit(WORDS).tokenizer, Joins(True, *fit(WORDS).tokenizer.joins[1:]))
+    usual = spacy.blank("xx").tokenizer
+    rng = np.random.default_rng(0)
+    parts = [*SYLLABLES, "125", "000", "7", "\n", " ", "", "Ông", ".", ",", "\u202f", "\u3000"]
+    n_joined = 0
+    for _ in range(500):
+        text = " ".join(rng.choice(parts, size=rng.integers(9)))
+        doc, before = both(text), usual(text)
+        assert doc.text == before.text == text
+        starts, usual_starts = ([token.idx for token in each] for each in (doc, before))
+        assert set(starts) <= set(usual_starts)
+        n_joined += len(usual_starts) - len(starts)
+        spaces = {token.idx + len(token): token.whitespace_ for token in before}
+        assert all(spaces[token.idx + len(token)] == token.whitespace_ for token in doc)
+    assert n_joined > 100
+
+
+def test_norms_of_special_cases_stay():
+    tokenizer = with_joins(spacy.blank("xx").tokenizer, Joins(numbers=True))
+    tokenizer.add_special_case("dont", [{ORTH: "do"}, {ORTH: "nt", NORM: "not"}])
+    assert [token.norm_ for token in tokenizer("1 000 dont")] == ["1 000", "do", "not"]
+
+
+def test_long_texts_take_linear_time():
+    """spaCy's retokenizer would take minutes."""
+    doc = spacy.blank("xx")("1 000 " * 50_000)
+    assert len(join(doc, range(0, len(doc), 2))) == 50_000
+
+
+def test_pipelines_keep_their_tokenizer(tmp_path):
+    callback = {"@callbacks": "spacy_rootmind.fit_tokenizer.v1", "path": str(tmp_path / "a.spacy")}
+    nlp = spacy.blank("xx", config={"initialize": {"before_init": callback}})
+    docs = []
+    for text, spans in map(reading, [*WORDS, *NUMBERS]):
+        forms = [text[a:b] for a, b in spans]
+        docs.append(Doc(nlp.vocab, words=forms, spaces=[text[b : b + 1] == " " for _, b in spans]))
+    DocBin(docs=docs).to_disk(tmp_path / "a.spacy")
+    nlp.initialize()
+    texts = [doc.text for doc in docs]
+    expected = [[token.text for token in doc] for doc in docs]
+    nlp.to_disk(tmp_path / "saved")
+    loaded = spacy.load(tmp_path / "saved")
+    loaded.config["initialize"]["before_init"] = callback
+    in_memory = spacy.blank("xx", config={"nlp": {"tokenizer": nlp.config["nlp"]["tokenizer"]}})
+    in_memory.from_bytes(nlp.to_bytes())
+    for each in (nlp, loaded, in_memory, pickle.loads(pickle.dumps(nlp))):
+        assert [words(each, text) for text in texts] == expected
+    found = [[token.text for token in doc] for doc in loaded.pipe(texts, n_process=2)]
+    assert found == expected
+    # Trained again, on other text.
+    DocBin(docs=docs[:1]).to_disk(tmp_path / "a.spacy")
+    loaded.initialize()
+    assert not loaded.tokenizer.joins.numbers
+    assert len(loaded.tokenizer("125 000")) == 2
 
 
 # --- properties --------------------------------------------------------------------------------
