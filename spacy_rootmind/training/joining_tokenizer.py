@@ -1,4 +1,4 @@
-"""A tokenizer that joins tokens across spaces, where those of a treebank have spaces in them.
+"""A tokenizer that joins tokens across spaces, for treebanks whose tokens have spaces in them.
 
 spaCy's `Tokenizer` splits a text at spaces first, so none of its patterns matches across them.
 Groups of digits, as in "125 000", are joined by a pattern. Other words, such as Vietnamese "gia
@@ -34,7 +34,7 @@ MOST = 3
 
 
 class Joins(NamedTuple):
-    """What is joined: numbers or not, and words by counts of tokens and by weights of features.
+    """Whether numbers are joined, and the counts of tokens and weights of features that join words.
 
     Without weights, no words are joined. The keys of `counts` are in lower case.
     """
@@ -221,7 +221,7 @@ def _learn_weights(
         ends = (doc[place].idx + len(doc[place]) for place in places)
         examples += [(names, end in inside) for names, end in zip(features, ends, strict=True)]
     weights: defaultdict[str, float] = defaultdict(float)
-    # What each weight is too large by in the mean over all steps, times the number of steps.
+    # The excess of each weight over its mean in all steps, times the number of steps.
     excess: defaultdict[str, float] = defaultdict(float)
     shuffle = random.Random(0).shuffle
     n_steps = 0
