@@ -31,8 +31,9 @@ def make_fit_tokenizer(path: Path | None) -> Callable[[Language], None]:
     """Fit the tokenizer to gold tokens before a training.
 
     Registered as `spacy_rootmind.fit_tokenizer.v1`, for `initialize.before_init`. The tokenizer is
-    saved with the pipeline. One that is not spaCy's `Tokenizer`, as for Chinese and
-    Japanese, stays as it is, with a warning.
+    saved with the pipeline. If tokens of the corpus have spaces in them, it is a
+    `JoiningTokenizer`. One that is not spaCy's `Tokenizer`, as for Chinese and Japanese, stays as
+    it is, with a warning.
 
     Parameters
     ----------
@@ -65,8 +66,11 @@ def _fit_tokenizer(nlp: Language, *, files: list[Path]) -> None:
     docs = [doc for file in files for doc in DocBin().from_disk(file).get_docs(nlp.vocab)]
     fitted = fit_tokenizer(nlp.tokenizer, [(doc.text, _offsets(doc)) for doc in docs])
     nlp.tokenizer = fitted.tokenizer
+    section = nlp.config["nlp"]["tokenizer"]
     if isinstance(nlp.tokenizer, JoiningTokenizer):
-        nlp.config["nlp"]["tokenizer"] = {"@tokenizers": NAME}
+        section["@tokenizers"] = NAME
+    elif section["@tokenizers"] == NAME:
+        section["@tokenizers"] = "spacy.Tokenizer.v1"
     logger.info(fitted)
 
 

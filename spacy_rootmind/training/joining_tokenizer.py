@@ -108,12 +108,13 @@ def join(doc: Doc, places: Container[int]) -> Doc:
     """
     starts = [i for i in range(len(doc)) if i - 1 not in places]
     last = [doc[stop - 1] for stop in [*starts[1:], len(doc)]]
-    words = [doc.text[doc[a].idx : b.idx + len(b)] for a, b in zip(starts, last, strict=True)]
+    text = doc.text
+    words = [text[doc[a].idx : b.idx + len(b)] for a, b in zip(starts, last, strict=True)]
     joined = Doc(doc.vocab, words=words, spaces=[bool(token.whitespace_) for token in last])
     for token, start, end in zip(joined, starts, last, strict=True):
         # Special cases may have norms of their own.
-        if start == end.i and end.norm != token.norm:
-            token.norm = end.norm
+        if start == end.i and end.norm_ != token.norm_:
+            token.norm_ = end.norm_
     return joined
 
 
@@ -227,10 +228,10 @@ def _learn_weights(
     n_steps = 0
     for _ in range(EPOCHS):
         shuffle(examples)
-        for features, is_joined in examples:
+        for names, is_joined in examples:
             n_steps += 1
-            if (sum(map(weights.__getitem__, features)) > 0) != is_joined:
-                for name in features:
+            if (sum(map(weights.__getitem__, names)) > 0) != is_joined:
+                for name in names:
                     weights[name] += 1.0 if is_joined else -1.0
                     excess[name] += n_steps if is_joined else -n_steps
     means = {name: weight - excess[name] / n_steps for name, weight in sorted(weights.items())}

@@ -156,8 +156,8 @@ def propose_wholes(given: Chunks) -> list[Rule]:
         )
         if total.suffices(len(split.intersection(cores_left))):
             covered.update(cores_left)
-            ends = split_ends({core: seen[core] for core in cores_left}, given.characters)
-            rules.append(Rule(WHOLE, key[1] + "".join(f"(?<!{re.escape(end)})" for end in ends)))
+            apart = split_ends({core: seen[core] for core in cores_left}, given.characters)
+            rules.append(Rule(WHOLE, key[1] + "".join(f"(?<!{re.escape(end)})" for end in apart)))
     return rules
 
 
