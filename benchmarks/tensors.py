@@ -55,13 +55,13 @@ def our_queries(torch: ModuleType, scores: Any) -> dict[str, Query]:
     heads = torch.from_numpy(gold_heads(scores))
     return {
         "loss with gradient": lambda: ours.tree_crf(given, heads).sum().backward(),
-        "log partition": lambda: ours.log_partition(scores),
-        "with gradient": lambda: ours.log_partition(given).sum().backward(),
+        "log partition": lambda: ours.TreeDistribution(scores).log_partition,
+        "with gradient": lambda: ours.TreeDistribution(given).log_partition.sum().backward(),
         "marginals": lambda: ours.TreeDistribution(scores).marginals,
         "marginals with gradient": lambda: (
             ours.TreeDistribution(given).marginals.square().sum().backward()
         ),
-        "entropy with gradient": lambda: ours.entropy(given).sum().backward(),
+        "entropy with gradient": lambda: ours.TreeDistribution(given).entropy().sum().backward(),
     }
 
 
