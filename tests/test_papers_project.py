@@ -6,7 +6,6 @@ one. The numbers in the tables are then computed in another way.
 
 import csv
 import json
-import re
 import shutil
 
 import numpy as np
