@@ -30,6 +30,12 @@ def make_freeze_layers(n_layers: int, start_from: str = "") -> Callable[[Languag
             make_start_from(Path(start_from))(nlp)
         parameters = dict(nlp.get_pipe("transformer").model.transformer.named_parameters())
         layers = {name: int(layer[1]) for name in parameters if (layer := LAYER.search(name))}
+        found = len(set(layers.values()))
+        if not 0 <= n_layers < found:
+            raise ValueError(
+                f"expected n_layers from 0 to one less than the encoder's layers, received "
+                f"{n_layers}; found {found} layers, by names such as 'encoder.layer.0.'"
+            )
         for name, parameter in parameters.items():
             parameter.requires_grad_(layers.get(name, -1) >= n_layers)
         return nlp
