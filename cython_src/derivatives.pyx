@@ -49,7 +49,8 @@ from weights cimport (
     weight_t,
 )
 
-# How far from 1 the sum of a word's marginals may be; and from 0 that of their derivatives, over n.
+# The largest error in the sum of a word's marginals, which is 1, and in the sum of their derivatives
+# over n, which is 0.
 cdef double TOLERANCE = 1e-9
 # Differences of four values cannot overflow if the values are this much smaller.
 cdef double EIGHTH = 0.125
@@ -367,7 +368,7 @@ cdef struct DerivativeState:
     double* square              # the scores of one sentence
     TreeSum sum
     Tangents tangents
-    Tangents wide               # those of sum.wide
+    Tangents wide               # tangents of sum.wide
     SpanSums spans              # for projective trees, which need none of the above but the square
 
 

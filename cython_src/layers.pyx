@@ -93,7 +93,7 @@ def qrnn_gradient(
     float[:, :, ::1] gates, const Py_ssize_t[::1] roots, const Py_ssize_t[::1] lengths,
     float[:, :, ::1] cells, const float[:, ::1] d_states
 ):
-    """Find the gradient of the products, (2, n_rows, 3 h), from that of the states after `qrnn`."""
+    """Find the gradient of the products, (2, n_rows, 3 h), from the gradient of the states."""
     cdef Py_ssize_t h = cells.shape[2], i, k, row, n
     cdef int side
     cdef const float* before
@@ -304,7 +304,7 @@ def layer_norm(const float[:, ::1] rows, const float[::1] G, const float[::1] b)
 def layer_norm_gradient(
     const float[:, ::1] rows, const float[::1] G, const float[:, ::1] d_out
 ):
-    """Find the gradients of rows, G and b from that of `layer_norm`."""
+    """Find the gradients of rows, G and b from the gradient of the normalized rows."""
     cdef Py_ssize_t i, w = rows.shape[1]
     cdef float[:, ::1] d_rows = np.empty((rows.shape[0], w), dtype=np.float32)
     cdef float[::1] d_G = np.zeros(w, dtype=np.float32), d_b = np.zeros(w, dtype=np.float32)

@@ -302,7 +302,7 @@ def cross_entropy_batch(
         ScoreBuffer buffer not None, bint single_root, list queries not None,
         double[:, ::1] summaries not None, const double[:, :, ::1] marginals not None,
         double[:, ::1] out not None):
-    """Find the cross entropies of distributions with these marginals to that of the scores.
+    """Find the cross entropies of the scores' distributions, under others with these marginals.
 
     out[sentence] is the sum of two numbers, the first inf where float64 does not hold it. Arcs that
     the scores forbid are left out.

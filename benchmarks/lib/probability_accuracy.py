@@ -15,7 +15,7 @@ WORDS = 5
 FORBIDDEN = 0.3
 # Family of scores, and the share of arcs that are forbidden.
 CASES = (("gaussian", 0.0), ("gaussian", FORBIDDEN), ("trained_like", 0.0))
-# Error bounds of our functions; that of log Z is relative where log Z is above 1.
+# Error bounds of our functions. The bound for log Z is relative where log Z is above 1.
 LOG_Z_ERROR, MARGINAL_ERROR = 1e-13, 1e-12
 
 
@@ -23,9 +23,9 @@ LOG_Z_ERROR, MARGINAL_ERROR = 1e-13, 1e-12
 class Errors:
     """The largest errors of one method over sentences, for scores times a scale.
 
-    The error of log Z is relative where log Z is above 1, that of marginals absolute. Sentences
-    with an error that is raised or a result that is not finite are left out and counted as failed;
-    those with a marginal below 0 are counted as well.
+    Errors of log Z are relative where log Z is above 1, errors of marginals absolute. Sentences
+    that fail, or whose result is not finite, are left out and counted; so are sentences with a
+    marginal below 0, which are not left out.
     """
 
     case: str

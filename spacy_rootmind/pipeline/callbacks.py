@@ -10,9 +10,9 @@ from spacy.tokens import Doc, DocBin
 from spacy.util import logger
 from thinc.api import Model
 
+from spacy_rootmind.annotation.joining_tokenizer import NAME, JoiningTokenizer
 from spacy_rootmind.compat import LISTENER_HOOK
 from spacy_rootmind.network.ops import use_fast_cpu
-from spacy_rootmind.training.joining_tokenizer import NAME, JoiningTokenizer
 from spacy_rootmind.training.tokenizer import fit_tokenizer, has_rules
 
 

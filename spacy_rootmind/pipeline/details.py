@@ -102,7 +102,7 @@ def _find_confidence(
 # --- probable arcs and distributions -----------------------------------------------------------
 
 
-class Arcs(NamedTuple):
+class ProbableArcs(NamedTuple):
     """Probable arcs of the sentences of a batch, one sentence after another; all (n_arcs,).
 
     Dependents and heads are flat rows of the batch.
@@ -119,7 +119,7 @@ def _find_arcs(
     trees: Sequence[TreeDistribution],
     threshold: float,
     parses: NDArray[np.int32] | None = None,
-) -> Arcs:
+) -> ProbableArcs:
     """Find the arcs with a probability of at least `threshold`, and all heads of the parses."""
     layout = batch.scores.layout
     found: list[Any] = [None] * len(batch.sentences)
@@ -132,7 +132,7 @@ def _find_arcs(
                 listed[np.arange(1, m), parses[root + 1 : root + m]] = True
             at = listed.nonzero()
             found[number] = at[0] + root, at[1] + root, probs[at], own.scores[i][at]
-    return Arcs(*map(np.concatenate, zip(*found, strict=True)))
+    return ProbableArcs(*map(np.concatenate, zip(*found, strict=True)))
 
 
 def _places(layout: Layout, deps: NDArray[np.int64]) -> Iterator[tuple[int, slice]]:
@@ -142,7 +142,7 @@ def _places(layout: Layout, deps: NDArray[np.int64]) -> Iterator[tuple[int, slic
     return zip(starts, itertools.starmap(slice, bounds), strict=False)
 
 
-def _label_arcs(batch: ScoredBatch, arcs: Arcs, threshold: float) -> list[ArcTable]:
+def _label_arcs(batch: ScoredBatch, arcs: ProbableArcs, threshold: float) -> list[ArcTable]:
     """List the labelled arcs of each sentence with a probability of at least `threshold`.
 
     An arc has a row for each of its labels that is probable enough; the label of an arc from ROOT
@@ -173,7 +173,7 @@ def _label_arcs(batch: ScoredBatch, arcs: Arcs, threshold: float) -> list[ArcTab
 
 
 def _find_distributions(
-    batch: ScoredBatch, arcs: Arcs, threshold: float
+    batch: ScoredBatch, arcs: ProbableArcs, threshold: float
 ) -> list[tuple[StoredDistribution]]:
     """Join the arcs of each sentence, their log-weights, and the probabilities of their labels.
 
@@ -225,7 +225,7 @@ def _weights_to_store(log_weights: NDArray[np.float64]) -> NDArray[np.float32]:
 
 
 def _labels_to_store(
-    batch: ScoredBatch, arcs: Arcs, threshold: float
+    batch: ScoredBatch, arcs: ProbableArcs, threshold: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     """Find the labels to keep: the number of the arc, the label and its probability on the arc."""
     inner = np.flatnonzero(~np.isin(arcs.heads, batch.scores.layout.roots))

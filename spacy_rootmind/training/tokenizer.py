@@ -15,12 +15,8 @@ from dataclasses import dataclass
 
 from spacy.tokenizer import Tokenizer
 
-from spacy_rootmind.training.joining_tokenizer import (
-    JoiningTokenizer,
-    Joins,
-    learn_joins,
-    with_joins,
-)
+from spacy_rootmind.annotation.joining_tokenizer import JoiningTokenizer, Joins, with_joins
+from spacy_rootmind.training.tokenizer_joins import learn_joins
 from spacy_rootmind.training.tokenizer_proposals import (
     Characters,
     Chunks,
@@ -46,7 +42,9 @@ class FittedTokenizer:
 
     def __str__(self) -> str:
         scores = f"{100 * self.f_before:.2f} % -> {100 * self.f_after:.2f} %"
-        return f"{len(self.rules)} rules added to the tokenizer: F1 of training tokens {scores}"
+        joins = isinstance(self.tokenizer, JoiningTokenizer)
+        added = f"{len(self.rules)} rules{' and joins across spaces' if joins else ''}"
+        return f"{added} added to the tokenizer: F1 of training tokens {scores}"
 
 
 def fit_tokenizer(

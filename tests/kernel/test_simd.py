@@ -53,7 +53,7 @@ def test_all_modules_share_the_passes():
 
 
 def test_simd_is_used_where_the_processor_has_it():
-    """Whatever the compiler: Linux knows as well."""
+    """Linux lists what the processor has, with any compiler."""
     processors = Path("/proc/cpuinfo")
     if platform.machine() != "x86_64" or not processors.exists():
         pytest.skip("no x86-64 processor, or no Linux")

@@ -16,7 +16,7 @@ from spacy.symbols import NORM, ORTH
 from spacy.tokenizer import Tokenizer
 from spacy.tokens import Doc, DocBin
 
-from spacy_rootmind.training.joining_tokenizer import JoiningTokenizer, Joins, join, with_joins
+from spacy_rootmind.annotation.joining_tokenizer import JoiningTokenizer, Joins, join, with_joins
 from spacy_rootmind.training.tokenizer import fit_tokenizer
 from spacy_rootmind.training.tokenizer_rules import (
     CASE,
@@ -191,6 +191,7 @@ def test_numbers_stay_apart_where_the_treebank_does_not_join_them():
 def test_words_are_learnt():
     fitted = fit(WORDS)
     assert fitted.f_after == 1.0
+    assert "rules and joins across spaces added" in str(fitted)
     text = "Ông nước gia ở đây có nhà nước"
     assert words(fitted.tokenizer, text) == ["Ông", "nước gia", "ở", "đây", "có", "nhà nước"]
     assert fit(WORDS[::-1]).tokenizer.joins == fitted.tokenizer.joins
