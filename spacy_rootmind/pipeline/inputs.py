@@ -4,7 +4,8 @@ These are attributes that components before the parser set, vectors of a compone
 listens to, and static vectors of the vocab. A parser that is taken into another pipeline
 (`nlp.add_pipe(..., source=...)`) leaves the last two behind, and would read whatever is there: its
 heads would be wrong, without any error. Digests of both are therefore saved with the parser and
-compared at load. In a running program, they are compared once for each vocab that Docs have.
+compared at load. In a running program, they are compared once for each vocab that Docs have, and
+where the component was taken out of the parser's pipeline.
 """
 
 import warnings
@@ -105,9 +106,7 @@ class Inputs:
     def require(self, model: ParserModel, docs: Sequence[Doc], name: str) -> None:
         """Refuse Docs without what the network reads, or with that of another pipeline."""
         self.require_attributes(model, docs)
-        # `spacy assemble` and `spacy train` give the pipelines of sources the vocab of the new one.
-        is_home = self._home is None or self._home() is not None
-        if docs and not (is_home and docs[0].vocab is self._known):
+        if docs and not self._is_home(docs[0].vocab):
             self._require_same(model, docs, name)
         require_vectors(listeners_in(model.get_ref("tok2vec")), docs)
 
@@ -131,6 +130,16 @@ class Inputs:
                         f"training.annotating_components (or the argument `annotates` of "
                         f"`nlp.update`)"
                     )
+
+    def _is_home(self, vocab: Vocab) -> bool:
+        """Tell whether Docs of a vocab are known to have the right vectors, if they have any."""
+        if vocab is not self._known or self._home is None:
+            return vocab is self._known
+        home = self._home()
+        # `spacy assemble` and `spacy train` give the pipelines of sources the vocab of the new one.
+        return home is not None and (
+            self.component is None or any(pipe is self.component for _, pipe in home.components)
+        )
 
     def _require_same(self, model: ParserModel, docs: Sequence[Doc], name: str) -> None:
         doc = next((doc for doc in docs if len(words_of(doc))), None)

@@ -1,5 +1,6 @@
 """A parser in another pipeline has the heads of its own, or is an error that says what to write."""
 
+import gc
 import pickle
 import threading
 
@@ -134,21 +135,38 @@ def test_a_parser_without_what_it_was_trained_over_is_an_error(case, folder, oth
             spacy.load(tmp_path)
 
 
-@pytest.mark.parametrize("is_shared", [True, False])
-def test_another_tok2vec_with_the_same_vocab_is_an_error_when_loaded(
-    is_shared, folder, other, tmp_path
-):
-    """In a running program, they cannot be told apart."""
-    source = spacy.load(folder)
-    nlp = spacy.blank("xx", vocab=source.vocab) if is_shared else source
-    if not is_shared:
-        nlp.remove_pipe("tok2vec")
+def test_another_tok2vec_at_home_is_an_error(folder, other, tmp_path):
+    nlp = spacy.load(folder)
+    nlp.remove_pipe("tok2vec")
     nlp.add_pipe("tok2vec", source=other, first=True)
-    if is_shared:
-        nlp.add_pipe("root_mst", source=source)
+    with refusing():
+        nlp(TEXTS[0])
     nlp.to_disk(tmp_path)
     with refusing():
         spacy.load(tmp_path)
+
+
+def test_a_shared_vocab_is_an_error_when_it_is_loaded(folder, other, tmp_path):
+    """While the source exists, it cannot be told from its pipeline."""
+    source = spacy.load(folder)
+    nlp = spacy.blank("xx", vocab=source.vocab)
+    nlp.add_pipe("tok2vec", source=other)
+    nlp.add_pipe("root_mst", source=source)
+    nlp.to_disk(tmp_path)
+    with refusing():
+        spacy.load(tmp_path)
+    del source
+    gc.collect()
+    with refusing():
+        nlp(TEXTS[0])
+
+
+def test_vectors_of_a_component_that_was_removed_are_used(folder, expected):
+    nlp = spacy.load(folder)
+    _, tok2vec = nlp.remove_pipe("tok2vec")
+    parser = nlp.get_pipe("root_mst")
+    docs = [parser(tok2vec(nlp.make_doc(text))) for text in TEXTS]
+    assert list(map(arcs_of, docs)) == expected
 
 
 def test_processes_know_as_much_as_the_one_that_starts_them(folder, other, expected):
