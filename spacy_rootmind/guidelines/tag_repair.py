@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from spacy.language import Language
-from spacy.pipeline import Morphologizer, Pipe
+from spacy.pipeline import Morphologizer, Pipe, Tok2Vec
 from spacy.tokens import Doc
 from spacy.util import minibatch
 
@@ -66,7 +66,7 @@ class UDTagRepair(Pipe):
         """Repair a stream of Docs.
 
         Raises ValueError if the pipeline has no morphologizer of the given name, or the token
-        vectors that it reads are not in the Docs.
+        vectors that it reads are not, or no longer, in the Docs.
         """
         for docs in minibatch(stream, size=batch_size):
             self._repair(docs)
@@ -113,6 +113,17 @@ class UDTagRepair(Pipe):
             raise ValueError(
                 f"[{self.name}] expected a morphologizer called {self.morphologizer!r} in the "
                 f"pipeline, found {nlp.component_names}: set `morphologizer` to its name"
+            )
+        later = nlp.component_names[nlp.component_names.index(self.morphologizer) :]
+        others = [
+            other
+            for other in later
+            if other in nlp.pipe_names and isinstance(pipes[other], Tok2Vec)
+        ]
+        if others and listeners_in(tagger.model):
+            raise ValueError(
+                f"[{self.name}] expected Docs with the token vectors that {self.morphologizer!r} "
+                f"reads, but {others[0]!r} comes after it and replaces them: put it before"
             )
         return tagger
 

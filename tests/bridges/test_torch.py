@@ -282,8 +282,14 @@ def test_narrow_numbers_are_rounded_once(query, dtype):
     (expected,) = torch.autograd.grad(wanted.sum(), wide)
     assert found.dtype == gradient.dtype == dtype
     assert torch.equal(found, wanted.to(dtype))
-    tolerance = torch.finfo(dtype).eps
-    torch.testing.assert_close(gradient, expected.to(dtype), rtol=tolerance, atol=tolerance)
+    if query == "kl_divergence":
+        # The gradients of both distributions are rounded, and then their sum.
+        eps = torch.finfo(dtype).eps
+        torch.testing.assert_close(gradient, expected.to(dtype), rtol=eps, atol=eps)
+    elif dtype == torch.float32:
+        torch.testing.assert_close(gradient, expected.to(dtype), rtol=0, atol=1e-7)
+    else:
+        assert torch.equal(gradient, expected.to(dtype))
 
 
 def test_numbers_beyond_a_dtype_are_infinite():
