@@ -51,7 +51,9 @@ class OutputFolder:
             with ThreadPoolExecutor(READERS) as pool:
                 cuts = zip(self.sources, pool.map(cut, self.sources), strict=True)
                 places = [(source, *place) for source, found in cuts for place in found]
-            self._write_manifest([Part(i, *place) for i, place in enumerate(places)])
+            # Another run may have started while this one was reading.
+            if not self._has_run():
+                self._write_manifest([Part(i, *place) for i, place in enumerate(places)])
         return self._read_manifest()
 
     def _has_run(self) -> bool:

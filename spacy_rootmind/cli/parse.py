@@ -20,7 +20,7 @@ from spacy_rootmind.cli.options import ParseOptions, ReviewOptions
 from spacy_rootmind.cli.outputs import DocsOutput, FileOutput, Output, check_free
 from spacy_rootmind.cli.review import ReviewOutput
 from spacy_rootmind.cli.signals import Interrupted, interruption, stop_signals
-from spacy_rootmind.formats.lines import Inputs
+from spacy_rootmind.formats.lines import STDIN, Inputs
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
 from spacy_rootmind.formats.registry import (
     DOCS,
@@ -114,8 +114,12 @@ def output_format(options: ParseOptions) -> str:
 
 def check_output(options: ParseOptions, to_format: str) -> None:
     """Check the output before the pipeline is loaded."""
+    path = Path(options.output)
     if not options.is_stdout:
-        check_free(Path(options.output), force=options.force)
+        for name in options.inputs:
+            if name != STDIN and path.exists() and Path(name).exists() and path.samefile(name):
+                raise CommandError(f"{path} is both input and output")
+        check_free(path, force=options.force)
     elif to_format == DOCS:
         raise CommandError("Cannot write Docs to stdout", "Give --output FILE.")
 

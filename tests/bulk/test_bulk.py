@@ -261,6 +261,20 @@ def folder_of(pipeline, corpus, output):
     return OutputFolder(job, list_sources([str(corpus)]))
 
 
+def test_two_runs_that_start_at_the_same_time_have_the_same_parts(pipeline, corpus, tmp_path):
+    first, second = (folder_of(pipeline, corpus, tmp_path / "out") for _ in range(2))
+
+    def cut(source):
+        """The first run starts while the second one reads the input."""
+        parts.append(first.start(lambda source: [(0, 50, 50), (50, source.size, 99)]))
+        return [(0, source.size, source.size)]
+
+    parts = []
+    parts.append(second.start(cut))
+    assert [(part.start, part.stop) for part in parts[1]] == [(0, 50), (50, corpus.stat().st_size)]
+    assert parts[0] == parts[1]
+
+
 def test_a_run_that_was_killed_while_it_started_is_started_again(
     pipeline, trained, address, corpus, texts, tmp_path, monkeypatch
 ):
@@ -289,6 +303,28 @@ def test_an_empty_input_makes_an_empty_output(pipeline, address, tmp_path):
     assert bulk(options(pipeline, address, [tmp_path / "b.txt"], tmp_path / "none")) == 0
     assert rows_of(tmp_path / "none") == []
     assert pq.read_schema(tmp_path / "none" / "parts" / "part-0000000.parquet").names[0] == "id"
+
+
+@pytest.mark.workflow
+# pandas warns of what dask does.
+@pytest.mark.filterwarnings("ignore:The inplace keyword")
+@pytest.mark.parametrize("form", ["parts", "parts/*.parquet"])
+@pytest.mark.parametrize("name", ["duckdb", "polars", "dask.dataframe", "daft"])
+def test_other_packages_read_the_parts(form, name, pipeline, address, corpus, tmp_path):
+    """Whether they are given the folder or a pattern, and whatever they do with other files."""
+    package = pytest.importorskip(name, reason=f"needs {name}", exc_type=ImportError)
+    output = tmp_path / "output"
+    assert bulk(options(pipeline, address, [corpus], output)) == 0
+    path = str(output / form)
+    if name == "duckdb":
+        found = package.sql(f"SELECT id FROM read_parquet('{path}')").fetchnumpy()
+    elif name == "dask.dataframe":
+        found = package.read_parquet(path).compute()
+    elif name == "daft":
+        found = package.read_parquet(path).to_pydict()
+    else:
+        found = package.read_parquet(path)
+    assert list(found["id"]) == [row["id"] for row in rows_of(output)]
 
 
 @pytest.mark.parametrize("name", ["a.txt.gz", "a.jsonl.zst", "a.parquet", "a.spacy"])

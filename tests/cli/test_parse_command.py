@@ -237,6 +237,7 @@ LONG = "x" * 300
         (PARSE + "- -", 1, "at most once"),
         (PARSE + "a.txt -o out.xyz", 1, "Cannot tell the format of out.xyz"),
         (PARSE + "a.txt --to spacy", 1, "Cannot write Docs to stdout"),
+        (PARSE + "a.conllu -F -o a.conllu", 1, "a.conllu is both input and output"),
         (PARSE + f"a.txt -o {LONG}.conllu", 1, "x.conllu: File name too long"),
         # The name itself is allowed, but not that of the unfinished output.
         (PARSE + f"a.txt -o {'x' * 245}.conllu", 1, "x.conllu: File name too long"),
