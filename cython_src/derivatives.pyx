@@ -49,8 +49,8 @@ from weights cimport (
     weight_t,
 )
 
-# The largest error in the sum of a word's marginals, which is 1, and in the sum of their derivatives
-# over n, which is 0.
+# The largest error in the sum of a word's marginals, which is 1, and, over n, in the sum of their
+# derivatives, which is 0.
 cdef double TOLERANCE = 1e-9
 # Differences of four values cannot overflow if the values are this much smaller.
 cdef double EIGHTH = 0.125
