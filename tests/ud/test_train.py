@@ -118,7 +118,7 @@ def test_settings_reach_spacy_train(runs, run, corpora, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "steps", "dropout"),
     [
-        ([], 500, 0.4),
+        ([], 2000, 0.4),
         (["--steps", "50"], 50, 0.4),
         (["--overrides", "training.dropout=0.1"], 500, 0.1),
     ],

@@ -47,7 +47,7 @@ class Size(NamedTuple):
 
 
 # Without a pretrained encoder; larger treebanks have the config's settings.
-SIZES = (Size(10_000, 500, 0.4), Size(30_000, 2000, 0.35), Size(100_000, 4000, 0.25))
+SIZES = (Size(10_000, 2000, 0.4), Size(30_000, 2000, 0.35), Size(100_000, 4000, 0.25))
 BY_SIZE = {"training.batcher.size": "500", f"{LEARN_RATE}.initial_rate": "0.004"}
 
 
