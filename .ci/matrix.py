@@ -1,4 +1,4 @@
-"""Test combinations of versions, and write the results to the table in docs/versions.md.
+"""Test combinations of versions, and write the results to the table in benchmarks/LOG.md.
 
     python .ci/matrix.py FOLDER [COMBINATION...]
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "versions.md"
+PAGE = ROOT / "benchmarks" / "LOG.md"
 SOURCES = ("docs", "projects", "tests", "pyproject.toml", "README.md")
 TOOLS = ("pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6,<6.156")
 TESTS = (
