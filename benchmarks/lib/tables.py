@@ -6,8 +6,6 @@ import os
 import platform
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -15,20 +13,6 @@ from typing import Any
 import numpy as np
 
 from spacy_rootmind import __version__
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A measured number; None if it could not be measured, and `note` says why.
-
-    Figures with the same title make a table.
-    """
-
-    title: str
-    subject: str
-    value: float | None
-    unit: str
-    note: str = ""
 
 
 def write_csv(path: Path, records: Sequence[Any]) -> None:
@@ -104,19 +88,3 @@ def setup_line() -> str:
         f"spacy-rootmind {__version__}, Python {platform.python_version()}, NumPy "
         f"{np.__version__}, {platform.system()} on {cpu} ({os.cpu_count()} cores)."
     )
-
-
-def figure_tables(figures: Sequence[Figure]) -> str:
-    """Lay out figures, one table per title."""
-    parts = []
-    for title, group in groupby(figures, key=lambda figure: figure.title):
-        lines = [
-            [
-                figure.subject,
-                "" if figure.value is None else f"{_three_digits(figure.value)} {figure.unit}",
-                figure.note,
-            ]
-            for figure in group
-        ]
-        parts.append(f"### {title}\n\n{table(('', 'value', 'note'), lines)}")
-    return "\n\n".join(parts)
