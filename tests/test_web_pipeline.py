@@ -17,9 +17,6 @@ from environments import make_installed
 from spacy.tokens import DocBin
 from spacy.training import Corpus
 
-from spacy_rootmind.network.half_precision import HalfPrecision
-from spacy_rootmind.pipeline.vectors import HalfPrecisionVectors
-
 PROJECT = ROOT / "projects" / "web"
 README = ROOT / "README.md"
 sys.path.insert(0, str(PROJECT / "scripts"))
@@ -68,21 +65,6 @@ def test_package_has_no_path_of_a_machine(web_pipeline):
             assert not re.search(r"[\"' =]/(tmp|home|root|work|Users)\b", path.read_text("utf8"))
 
 
-def test_readme_of_the_package_has_its_scores(meta):
-    readme = (PIPELINE / "README.md").read_text(encoding="utf8")
-    official, _, readme = readme.partition("The second table")
-    assert make_package.official_figures(meta["performance"]["conll18"]) in official
-    shown = dict(re.findall(r"^\| (.*?) \| ([\d.]+) \|", readme, flags=re.MULTILINE))
-    expected = {
-        title: f"{100 * meta['performance'][name]:.2f}"
-        for name, title in make_package.FIGURES.items()
-        if meta["performance"].get(name) is not None
-    }
-    assert shown == expected
-    assert {"UAS", "LAS"} <= set(shown)
-    assert meta["performance"]["root_violations"] == 0
-
-
 # --- its parses --------------------------------------------------------------------------------
 
 
@@ -109,12 +91,6 @@ def test_whitespace_is_tagged_as_in_spacys_pipelines(nlp):
     words = {token.pos_ for token in doc if not token.is_space}
     assert "SPACE" not in words
     assert "NOUN" in words
-
-
-def test_weights_are_stored_in_half_precision(nlp):
-    assert isinstance(nlp.get_pipe("tok2vec").model, HalfPrecision)
-    assert isinstance(nlp.vocab.vectors, HalfPrecisionVectors)
-    assert nlp("The CAT")[1].has_vector
 
 
 def test_readme_shows_what_is_printed(web_pipeline, tmp_path):

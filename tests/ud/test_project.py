@@ -60,16 +60,6 @@ def ran(checkout, made, tmp_path_factory):
     return checkout, environment.run(*command, cwd=checkout, NO_COLOR="1")
 
 
-def test_commands_report_what_they_did(ran):
-    _, printed = ran
-    assert "en_made-ud-dev.conllu" in printed
-    assert "language 'en'" in printed
-    assert "multiword tokens" in printed
-    assert "Best on the dev set: seed" in printed
-    assert "| raw text, official scorer | LAS |" in printed
-    assert "| gold words and sentences | LAS |" in printed
-
-
 def test_all_seeds_are_scored(ran):
     folder, _ = ran
     metrics = folder / "metrics" / "UD_Made-Up" / "orthographic-cpu"
@@ -190,19 +180,3 @@ def test_syntactic_words_are_trained_on(checkout, made):
     assert summary["gold"]["dep_uas_all"]["mean"] > 0.15
     assert summary["gold"]["upos_f"]["mean"] is None
     assert summary["official"]["Words"]["mean"] < 0.95
-
-
-def test_small_treebank_of_a_language_that_spacy_does_not_know(checkout, ud_folder):
-    """Without a dev set, with multiword tokens that their words do not spell."""
-    printed = project_run(checkout, "scored", "UD_Kazakh-KTB", ud_folder, seeds="0", steps=3)
-    assert "no tokenizer rules for 'kk'" in printed
-    assert "6 of 31" in printed
-    metrics = checkout / "metrics" / "UD_Kazakh-KTB" / "orthographic-cpu"
-    summary = srsly.read_json(metrics / "summary.json")
-    assert summary["lang"] == "xx"
-    assert summary["counts"]["test"]["sentences"] == 1047
-    assert summary["gold"]["dep_uas_all"]["deviation"] is None
-    assert 0.0 < summary["official"]["LAS"]["mean"] < summary["official"]["Words"]["mean"]
-    nlp = spacy.load(checkout / "training" / "UD_Kazakh-KTB" / "orthographic-cpu" / "model-best")
-    assert nlp.lang == "xx"
-    assert nlp.get_pipe("mwt_expander").labels
