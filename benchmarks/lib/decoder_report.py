@@ -10,7 +10,6 @@ from lib.cells import Row, time_tables
 from lib.decoder_checks import Verdict
 from lib.decoders import ONE_ROOT, Decoder
 from lib.tables import (
-    duration,
     grid,
     method_table,
     setup_line,
@@ -42,13 +41,6 @@ MASKS_CAPTION = (
 # --- tables ------------------------------------------------------------------------------------
 
 
-def cell(row: Row | None) -> str:
-    """Format a time, marked where the result was wrong."""
-    if row is None or row.microseconds is None:
-        return "fails" if row is not None and row.note.startswith("fails") else ""
-    return duration(row.microseconds) + (" (wrong)" if row.note else "")
-
-
 def soft_mask_table(verdicts: Sequence[tuple[Decoder, str, Verdict]]) -> str:
     """Lay out how many trees are wrong under large finite masks."""
     cells: dict[tuple[str, str], str] = {}
@@ -69,7 +61,8 @@ def short_table(rows: Sequence[Row], decoders: Sequence[Decoder]) -> str:
     for decoder in decoders:
         if decoder.name in LEFT_OUT:
             continue
-        cells = [cell(found.get((decoder.name, *key))) for key in columns]
+        own = [found.get((decoder.name, *key)) for key in columns]
+        cells = [row.cell if row else "" for row in own]
         lines.append([decoder.name, "yes" if decoder.task == ONE_ROOT else "no", *cells])
     return table(header, lines)
 
