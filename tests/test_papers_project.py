@@ -3,7 +3,6 @@
 The two small treebanks are cut from the bundled one.
 """
 
-import csv
 import json
 import shutil
 
@@ -78,25 +77,6 @@ def reported(project):
     result = run("spacy", "project", "run", "report", project, cwd=project.parent)
     assert result.returncode == 0, result.stdout + result.stderr
     return (project / "RESULTS.md").read_text(encoding="utf8")
-
-
-def test_published_rows_average_to_the_published_groups():
-    """Table 1 of the paper from the rows of its table 2, which are rounded."""
-    with (PAPERS / "scripts" / "zmigrod2020_table2.csv").open(encoding="utf8", newline="") as file:
-        lines = list(csv.DictReader(file))
-    assert len(lines) == 63
-    groups = {10_000: (20, 0.63, 0.0041, 0.15), 1000: (32, 1.02, 0.0012, 0.22)}
-    groups[0] = (11, 6.21, 0.0368, 2.91)
-    highest = np.inf
-    for lowest, (count, rate, uas, exact) in groups.items():
-        members = [line for line in lines if lowest <= int(line["train"]) < highest]
-        keys = ("malformed", "uas_change", "exact_match_change")
-        means = [np.mean([float(line[key]) for line in members]) for key in keys]
-        assert len(members) == count
-        assert means[0] == pytest.approx(rate, abs=0.006)
-        assert means[1] == pytest.approx(uas, abs=0.0003)
-        assert means[2] == pytest.approx(exact, abs=0.006)
-        highest = lowest
 
 
 COMMANDS = ("malformed_rates", "root_of_a_problem", "sampling")

@@ -1,11 +1,7 @@
 """The English pipeline in the repository: its package, what it says of itself, and its parses."""
 
-import json
-import os
 import re
 import shlex
-import shutil
-import subprocess
 import sys
 
 import pytest
@@ -13,7 +9,6 @@ import spacy
 import srsly
 from commandline import assert_one_root_each, run_module
 from conftest import PIPELINE, QUICKSTART, ROOT
-from environments import make_installed
 from spacy.tokens import DocBin
 from spacy.training import Corpus
 
@@ -118,29 +113,3 @@ def test_scores_are_those_of_the_weights(nlp, meta, ud_folder, tmp_path):
     for name in make_package.FIGURES:
         if meta["performance"].get(name) is not None:
             assert found[name] == pytest.approx(meta["performance"][name], abs=0.002), name
-
-
-@pytest.mark.workflow
-def test_package_installs_and_parses_elsewhere(web_pipeline, nlp, tmp_path):
-    """In an environment with nothing else, from another folder."""
-    environment = make_installed(tmp_path)
-    # A build leaves files in its folder.
-    copy = tmp_path / "copy"
-    shutil.copytree(PIPELINE, copy, ignore=shutil.ignore_patterns("build", "*.egg-info"))
-    # The environment has no setuptools to build it with, and none is downloaded here.
-    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
-    # pip refuses constraints on builds, such as CI sets, where it does not make their environment.
-    variables = {name: text for name, text in os.environ.items() if name != "PIP_BUILD_CONSTRAINT"}
-    subprocess.run([*command, "-w", tmp_path, copy], cwd=tmp_path, env=variables, check=True)
-    [wheel] = tmp_path.glob("en_rootmind_web_sm-*.whl")
-    environment.run("pip", "install", "--no-index", "--no-deps", wheel, cwd=tmp_path)
-    environment.run("pip", "check", cwd=tmp_path)
-    code = (
-        "import json, spacy, sys; doc = spacy.load('en_rootmind_web_sm')(sys.argv[1]); "
-        "print(json.dumps([[t.head.i, t.dep_, t.tag_] for t in doc]))"
-    )
-    printed = environment.run("python", "-c", code, TEXT, cwd=tmp_path)
-    expected = [[token.head.i, token.dep_, token.tag_] for token in nlp(TEXT)]
-    assert json.loads(printed.splitlines()[-1]) == expected
-    [info] = environment.folder.glob("lib/python*/site-packages/en_rootmind_web_sm-*.dist-info")
-    assert list(info.rglob("LICENSE"))
