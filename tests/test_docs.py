@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import spacy
 from commandline import run_module
-from conftest import CONFIGS, ROOT
+from conftest import CONFIGS, ROOT, blocks
 from spacy.cli.train import train
 from spacy.tokens import Doc, DocBin
 from spacy.util import registry
@@ -40,11 +40,6 @@ from spacy_rootmind.trees import (
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
 PAGES += sorted(p for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts)
 README = (ROOT / "README.md").read_text(encoding="utf8")
-
-
-def blocks(page, language):
-    text = (ROOT / page).read_text(encoding="utf8")
-    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
 
 
 def test_every_promise_names_tests_that_exist():

@@ -1,12 +1,11 @@
 """The shipped parser in spaCy's English pipeline, and spaCy's `ner` in the shipped one."""
 
 import json
-import re
 
 import pytest
 import spacy
 from commandline import run_spacy, spacy_command
-from conftest import ROOT
+from conftest import blocks
 from environments import make_installed
 from thinc.api import Config
 
@@ -18,9 +17,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.W095. Model:UserWarning"),
 ]
 
-PAGE = (ROOT / "docs" / "in-your-pipeline.md").read_text(encoding="utf8")
-PYTHON = re.findall(r"^```python\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
-SECTION = re.search(r"^```ini\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)[1]
+PAGE = "docs/in-your-pipeline.md"
+PYTHON = blocks(PAGE, "python")
+SECTION = blocks(PAGE, "ini")[0]
 TEXTS = [
     "She saw the man with the telescope. Which book did she read?",
     "Google bought the company for $3 million last year, the New York Times reported.",
