@@ -397,7 +397,7 @@ def benchmarks(session):
     """Run the benchmarks, and tables of the papers, on little data."""
     session.install(with_extras("test", "benchmark", "torch"))
     results = str(Path(session.create_tmp()) / "results")
-    for name in ("compare", "probabilities", "sampling", "tensors", "breadth", "students"):
+    for name in ("compare", "probabilities", "sampling", "breadth", "students"):
         session.run("python", f"benchmarks/{name}.py", "--smoke", "--out", results)
     for name in ("root_counts", "stanojevic2021_speed", "zmigrod2021_figure6"):
         session.run("python", f"projects/papers/scripts/{name}.py", "--smoke")

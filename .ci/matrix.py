@@ -1,4 +1,4 @@
-"""Test combinations of versions, and write the results to the table in docs/versions.md.
+"""Test combinations of versions, and write the results to the table in benchmarks/LOG.md.
 
     python .ci/matrix.py FOLDER [COMBINATION...]
 
@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "versions.md"
+PAGE = ROOT / "benchmarks" / "LOG.md"
+HEADER = "| combination | Python | spaCy | NumPy | others | tests |\n|---|---|---|---|---|---|\n"
 SOURCES = ("docs", "projects", "tests", "pyproject.toml", "README.md")
 TOOLS = ("pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6,<6.156")
 TESTS = (
@@ -137,7 +138,7 @@ def try_combination(folder: Path, work: Path, combination: Combination) -> str:
 def write_table(lines: dict[str, str]) -> None:
     """Replace lines of the table in the page, in the order of the combinations."""
     page = PAGE.read_text(encoding="utf8")
-    before, rule, rest = page.partition("|---|---|---|---|---|---|\n")
+    before, rule, rest = page.partition(HEADER)
     table = re.match(r"(\|.*\n)*", rest)[0]
     old = {line.split(" | ")[0].removeprefix("| "): line for line in table.splitlines()}
     merged = {**old, **lines}

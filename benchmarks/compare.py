@@ -5,14 +5,13 @@ Usage: python benchmarks/compare.py [--treebank FILE.conllu] [--checkouts FOLDER
 Runs our algorithms and all peers that are installed, or whose checkout is given, on the same score
 matrices. First, all of them have to reach the same score: an error of a peer becomes a line in the
 report, and an error of ours ends the run with status 1. Then their calls are timed in turns. Writes
-times.csv, figures.csv and results.md.
+times.csv and results.md.
 """
 
 import dataclasses
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from itertools import product
 from pathlib import Path
 
 # Set before NumPy is imported, so that it uses one thread.
@@ -20,14 +19,13 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from lib.cells import Row, WrongError
 from lib.checkouts import load_peers
-from lib.decoder_checks import Verdict, settled_by_arcmax, soft_mask_verdicts
+from lib.decoder_checks import Verdict, soft_mask_verdicts
 from lib.decoder_peers import LOADERS
 from lib.decoder_report import write_report
-from lib.decoder_times import growth, measure_decoders, thread_speedups
+from lib.decoder_times import measure_decoders
 from lib.decoders import Decoder, our_decoders, row_argmax
 from lib.inputs import FAMILIES, UNCLEAR, family_batch, treebank_batch
 from lib.options import add_options, make_parser, read_checkouts
-from lib.tables import Figure
 from lib.timing import Forecast
 
 FULL_SIZES = (10, 25, 50, 100, 200, 500, 1000, 2000)
@@ -45,21 +43,11 @@ class Plan:
     budget: float = 2.0
     sizes: tuple[int, ...] = FULL_SIZES
     repeats: int = 9
-    pairs: int = 31
     treebank: int = 1000
     masks: int = 300
-    threads: tuple[int, ...] = (1000, 10_000)
 
 
-SMOKE = Plan(
-    budget=0.1,
-    sizes=(10, 25),
-    repeats=3,
-    pairs=3,
-    treebank=50,
-    masks=20,
-    threads=(50, 100),
-)
+SMOKE = Plan(budget=0.1, sizes=(10, 25), repeats=3, treebank=50, masks=20)
 
 
 def family_rows(plan: Plan, decoders: Sequence[Decoder]) -> Iterator[Row]:
@@ -82,13 +70,6 @@ def treebank_rows(plan: Plan, decoders: Sequence[Decoder], treebank: Path | None
         yield from measure_decoders(
             family, 0, batch, decoders, Forecast(), plan.budget, plan.repeats
         )
-
-
-def settled(plan: Plan) -> Iterator[Figure]:
-    """Count the sentences of each family that ArcMax decodes by itself."""
-    for family, n in product(FAMILIES, plan.sizes):
-        share = settled_by_arcmax(family_batch(family, n, batch_size(n)).sentences())
-        yield Figure("Settled by ArcMax", f"{family}, {n} words", 100 * share, "%")
 
 
 def batch_size(n: int) -> int:
@@ -122,14 +103,9 @@ def main() -> None:
     try:
         masks = check_soft_masks(decoders, plan.masks)
         rows = [*family_rows(plan, decoders), *treebank_rows(plan, decoders, options.treebank)]
-        figures = [
-            *settled(plan),
-            *growth(rows),
-            *thread_speedups(plan.threads, options.treebank, plan.pairs),
-        ]
     except WrongError as error:
         sys.exit(f"WRONG: {error}")
-    write_report(options.out, rows, figures, masks, decoders, missing)
+    write_report(options.out, rows, masks, decoders, missing)
 
 
 if __name__ == "__main__":

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 # Set before NumPy is imported, so that it uses one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from lib.cells import WrongError
+from lib.cells import WrongError, time_tables
 from lib.checkouts import load_peers
 from lib.options import add_options, make_parser, read_checkouts
 from lib.probability_accuracy import accuracy, accuracy_tables
 from lib.probability_peers import LOADERS, our_route
-from lib.probability_times import TIMES_CAPTION, Effort, speed_rows, speed_table
+from lib.probability_times import TIMES_CAPTION, Effort, speed_rows
 from lib.tables import method_table, setup_line, write_csv, write_markdown
 
 
@@ -65,7 +65,7 @@ def main() -> None:
         *accuracy_tables(errors),
         "## Times of marginals",
         TIMES_CAPTION,
-        speed_table(rows),
+        *time_tables(rows),
     ]
     write_markdown(options.out / "probabilities.md", parts)
     wrong = [row for row in errors if row.kind == "ours" and not row.within]

@@ -41,7 +41,6 @@ site_sections = {
         "alternatives",
         "extraction",
         "guidelines",
-        "label-schemes",
         "arrays",
         "bridges",
     ],
@@ -58,7 +57,6 @@ site_sections = {
     "Reference": [
         "reference/names",
         "reference/arrays",
-        "reference/component",
         "reference/configuration",
         "reference/commands",
     ],

@@ -5,6 +5,7 @@ Nothing here imports spaCy before a fixture needs it: tests of arrays run withou
 
 import gc
 import os
+import re
 import signal
 import time
 from collections import Counter
@@ -32,6 +33,12 @@ QUICKSTART = ROOT / "projects" / "quickstart"
 PIPELINE = ROOT / "pipelines" / "en_rootmind_web_sm"
 # The package under test may be installed elsewhere.
 CONFIGS = Path(find_spec("spacy_rootmind").origin).parent / "configs"
+
+
+def blocks(page, language):
+    """The fenced blocks of a page in a language, such as `python`."""
+    text = (ROOT / page).read_text(encoding="utf8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
 
 
 def pytest_addoption(parser):

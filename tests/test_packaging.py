@@ -2,7 +2,6 @@
 
 import os
 import re
-import sys
 from importlib.metadata import requires, version
 from pathlib import Path
 
@@ -15,11 +14,6 @@ from packaging.utils import canonicalize_name
 from processes import run_python
 
 import spacy_rootmind
-
-if sys.version_info >= (3, 11):
-    pass
-else:
-    pass
 
 
 def test_one_version():
@@ -56,29 +50,6 @@ def test_pipeline_allows_the_version(web_pipeline):
 def test_command_line_prints_the_version(tmp_path):
     done = run_module("spacy_rootmind", "--version", cwd=tmp_path)
     assert done.stdout.decode() == f"spacy-rootmind {spacy_rootmind.__version__}\n"
-
-
-LIST_DATA = """
-from setuptools import Distribution
-distribution = Distribution()
-distribution.parse_config_files(["pyproject.toml"])
-command = distribution.get_command_obj("build_py")
-command.ensure_finalized()
-for package, _, _, files in command.data_files:
-    for file in files:
-        print(package.replace(".", "/") + "/" + file)
-"""
-
-
-def test_stubs_are_installed_and_no_pxd():
-    if not (ROOT / "setup.py").is_file():
-        pytest.skip("needs the sources")
-    built = run_python(LIST_DATA, "-W", "ignore", cwd=ROOT).splitlines()
-    assert not [path for path in built if path.endswith(".pxd")]
-    assert {"spacy_rootmind/py.typed", "spacy_rootmind/kernel/__init__.pyi"} <= set(built)
-    # The build finds them.
-    manifest = (ROOT / "MANIFEST.in").read_text(encoding="utf8")
-    assert re.search(r"^recursive-include spacy_rootmind .*\*\.pxd", manifest, flags=re.MULTILINE)
 
 
 # Extras that CI does not install, and that of the site, which does not install on Python 3.10.

@@ -90,11 +90,6 @@ def test_public_names_are_pickled_by_reference(name):
     assert pickle.loads(pickle.dumps(public)) is public
 
 
-def test_other_names_are_refused():
-    with pytest.raises(AttributeError, match="'spacy_rootmind' has no attribute 'colour'"):
-        _ = spacy_rootmind.colour
-
-
 def test_add_pipe_needs_no_import_and_neither_torch_nor_transformers(tmp_path):
     # spaCy imports these packages, where they are, and they need torch.
     packages = ("spacy_curated_transformers", "spacy_transformers")

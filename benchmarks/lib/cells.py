@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from lib.decoders import Call
-from lib.tables import duration, grid, words
+from lib.tables import duration, grid
 from lib.timing import MAX_REPEATS, MIN_REPEATS, interleave, seconds
 
 # A slow method gets fewer sentences, so that this number of turns stays within the budget.
@@ -128,5 +128,5 @@ def time_tables(rows: Sequence[Row]) -> list[str]:
     parts = []
     for case in dict.fromkeys(row.case for row in rows):
         cells = {(row.method, row.n): row.cell for row in rows if row.case == case}
-        parts.append(f"### {case}\n\n{grid(cells, words)}")
+        parts.append(f"### {case}\n\n{grid(cells, 'n = {}'.format)}")
     return parts

@@ -1,15 +1,15 @@
 """Report of the comparison of decoders: CSV and Markdown."""
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
+
+import numpy as np
 
 from lib.cells import Row, time_tables
 from lib.decoder_checks import Verdict
 from lib.decoders import ONE_ROOT, Decoder
 from lib.tables import (
-    Figure,
-    duration,
-    figure_tables,
     grid,
     method_table,
     setup_line,
@@ -17,6 +17,11 @@ from lib.tables import (
     write_csv,
     write_markdown,
 )
+
+GROWING = ("gabow_tarjan", "gabow_tarjan, ArcMax off", "tarjan")
+# Shorter sentences take mostly what does not grow.
+FEWEST_WORDS = 200
+GROWTH_CAPTION = f"Exponent of n in the time per sentence, from {FEWEST_WORDS} words on."
 
 SHORT_COLUMNS = (
     ("treebank_batch", 0),
@@ -34,13 +39,6 @@ MASKS_CAPTION = (
     "any forbidden arc, found by enumeration. Each decoder gets the scores in its own dtype."
 )
 # --- tables ------------------------------------------------------------------------------------
-
-
-def cell(row: Row | None) -> str:
-    """Format a time, marked where the result was wrong."""
-    if row is None or row.microseconds is None:
-        return "fails" if row is not None and row.note.startswith("fails") else ""
-    return duration(row.microseconds) + (" (wrong)" if row.note else "")
 
 
 def soft_mask_table(verdicts: Sequence[tuple[Decoder, str, Verdict]]) -> str:
@@ -63,9 +61,22 @@ def short_table(rows: Sequence[Row], decoders: Sequence[Decoder]) -> str:
     for decoder in decoders:
         if decoder.name in LEFT_OUT:
             continue
-        cells = [cell(found.get((decoder.name, *key))) for key in columns]
+        own = [found.get((decoder.name, *key)) for key in columns]
+        cells = [row.cell if row else "" for row in own]
         lines.append([decoder.name, "yes" if decoder.task == ONE_ROOT else "no", *cells])
     return table(header, lines)
+
+
+def growth_table(rows: Sequence[Row]) -> str:
+    """Fit the exponents by least squares on logarithms."""
+    cells = {}
+    for case, name in product(dict.fromkeys(row.case for row in rows), GROWING):
+        own = [row for row in rows if (row.case, row.method) == (case, name)]
+        timed = [row for row in own if row.n >= FEWEST_WORDS and row.microseconds is not None]
+        if len(timed) > 1:
+            n, taken = np.log([(row.n, row.microseconds) for row in timed]).T
+            cells[case, name] = f"{np.polyfit(n, taken, 1)[0]:.2f}"
+    return grid(cells)
 
 
 # --- all of it ---------------------------------------------------------------------------------
@@ -74,7 +85,6 @@ def short_table(rows: Sequence[Row], decoders: Sequence[Decoder]) -> str:
 def write_report(
     folder: Path,
     rows: Sequence[Row],
-    figures: Sequence[Figure],
     masks: Sequence[tuple[Decoder, str, Verdict]],
     decoders: Sequence[Decoder],
     missing: dict[str, str],
@@ -82,7 +92,6 @@ def write_report(
     """Write everything to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     write_csv(folder / "times.csv", rows)
-    write_csv(folder / "figures.csv", figures)
     parts = [
         "# Decoders compared",
         setup_line(),
@@ -90,8 +99,9 @@ def write_report(
         short_table(rows, decoders),
         "## Decoders",
         method_table(decoders, missing),
-        "## Derived figures",
-        figure_tables(figures),
+        "## Growth of time",
+        GROWTH_CAPTION,
+        growth_table(rows),
         "## Trees that are wrong under soft masks",
         MASKS_CAPTION,
         soft_mask_table(masks),

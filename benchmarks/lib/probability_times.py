@@ -8,15 +8,10 @@ import numpy as np
 from lib.cells import Ready, Row, WrongError, measure
 from lib.inputs import Batch, family_batch
 from lib.probability_peers import Route, as_floats
-from lib.tables import duration, grid, words
 
 # Largest error of a peer's marginals: some add a constant to each weight.
 SLACK = 1e-3
-OURS = "spacy-rootmind"
-TIMES_CAPTION = (
-    "Median per sentence of gaussian scores, float64, one thread, batches; in parentheses as a "
-    "multiple of ours in the same turns."
-)
+TIMES_CAPTION = "Median per sentence of gaussian scores, float64, one thread, batches."
 
 
 @dataclass(frozen=True)
@@ -48,15 +43,3 @@ def speed_rows(routes: Sequence[Route], effort: Effort) -> Iterator[Row]:
             return Ready(call, len(batch))
 
         yield from measure("gaussian", n, routes, prepare, effort.budget, effort.repeats)
-
-
-def speed_table(rows: Sequence[Row]) -> str:
-    """Lay out times, also as multiples of ours on the same sentences in the same turns."""
-    ours = {row.n: row.microseconds for row in rows if row.method == OURS}
-    cells = {
-        (row.method, row.n): row.note
-        if row.microseconds is None
-        else f"{duration(row.microseconds)} ({row.microseconds / ours[row.n]:.2f})"
-        for row in rows
-    }
-    return grid(cells, words)

@@ -6,8 +6,6 @@ import os
 import platform
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -15,20 +13,6 @@ from typing import Any
 import numpy as np
 
 from spacy_rootmind import __version__
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A measured number; None if it could not be measured, and `note` says why.
-
-    Figures with the same title make a table.
-    """
-
-    title: str
-    subject: str
-    value: float | None
-    unit: str
-    note: str = ""
 
 
 def write_csv(path: Path, records: Sequence[Any]) -> None:
@@ -43,15 +27,11 @@ def write_csv(path: Path, records: Sequence[Any]) -> None:
 
 def duration(microseconds: float) -> str:
     """Write a time with three digits and a unit."""
-    for unit, size in (("s", 1e6), ("ms", 1e3)):
-        if microseconds >= size:
-            return f"{_three_digits(microseconds / size)} {unit}"
-    return f"{_three_digits(microseconds)} µs"
-
-
-def _three_digits(value: float) -> str:
-    """Write three significant digits without an exponent."""
-    return f"{value:.{max(0, 2 - int(np.floor(np.log10(max(value, 1e-9)))))}f}"
+    units = ((1e6, "s"), (1e3, "ms"))
+    size, unit = next((own for own in units if microseconds >= own[0]), (1, "µs"))
+    value = microseconds / size
+    digits = max(0, 2 - int(np.floor(np.log10(max(value, 1e-9)))))
+    return f"{value:.{digits}f} {unit}"
 
 
 def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
@@ -65,11 +45,6 @@ def grid(cells: Mapping[tuple[str, Any], str], title: Callable[[Any], str] = str
     names, columns = (dict.fromkeys(key[place] for key in cells) for place in (0, 1))
     lines = [[name, *(cells.get((name, column), "") for column in columns)] for name in names]
     return table(["", *map(title, columns)], lines)
-
-
-def words(n: int) -> str:
-    """Head a column of sentences of n words."""
-    return f"n = {n}"
 
 
 def method_table(methods: Sequence[Any], missing: dict[str, str]) -> str:
@@ -104,19 +79,3 @@ def setup_line() -> str:
         f"spacy-rootmind {__version__}, Python {platform.python_version()}, NumPy "
         f"{np.__version__}, {platform.system()} on {cpu} ({os.cpu_count()} cores)."
     )
-
-
-def figure_tables(figures: Sequence[Figure]) -> str:
-    """Lay out figures, one table per title."""
-    parts = []
-    for title, group in groupby(figures, key=lambda figure: figure.title):
-        lines = [
-            [
-                figure.subject,
-                "" if figure.value is None else f"{_three_digits(figure.value)} {figure.unit}",
-                figure.note,
-            ]
-            for figure in group
-        ]
-        parts.append(f"### {title}\n\n{table(('', 'value', 'note'), lines)}")
-    return "\n\n".join(parts)

@@ -3,7 +3,6 @@
 import gc
 import math
 import random
-import statistics
 import time
 from collections.abc import Callable, Mapping
 
@@ -16,7 +15,6 @@ MIN_REPEATS, MAX_REPEATS = 3, 9
 MORE_REPEATS = 10
 # Seconds.
 WARM_BELOW = 0.05
-PAIR_SECONDS = 0.02
 
 
 def seconds(call: Call, clock: Clock = time.perf_counter) -> float:
@@ -62,23 +60,6 @@ def interleave(
                 last = times[name][-1] if times[name] else 0.0
                 times[name].append(warm_seconds(calls[name], last, clock))
     return times
-
-
-def paired_ratio(numerator: Call, denominator: Call, pairs: int) -> float:
-    """Return the median ratio of the times of consecutive calls.
-
-    Times at least `pairs` pairs, and more of short calls, so that one disturbance does not affect
-    all of them.
-    """
-    numerator()
-    denominator()
-    ratios: list[float] = []
-    spent = 0.0
-    while len(ratios) < pairs or spent < pairs * PAIR_SECONDS:
-        above, below = seconds(numerator), seconds(denominator)
-        ratios.append(above / below)
-        spent += above + below
-    return statistics.median(ratios)
 
 
 class Forecast:

@@ -1,4 +1,4 @@
-"""A pipeline with parts of speech, for other people's packages; see docs/label-schemes.md."""
+"""A pipeline with parts of speech, for other people's packages; see docs/migrating.md."""
 
 from collections import Counter, defaultdict
 

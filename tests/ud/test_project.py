@@ -8,7 +8,6 @@ import spacy
 import srsly
 from commandline import assert_one_root_each, spacy_command
 from environments import make_installed
-from train import COMPONENTS
 from ud_treebanks import PROJECT, project_variables, run_project
 
 pytestmark = pytest.mark.workflow
@@ -60,16 +59,6 @@ def ran(checkout, made, tmp_path_factory):
     return checkout, environment.run(*command, cwd=checkout, NO_COLOR="1")
 
 
-def test_commands_report_what_they_did(ran):
-    _, printed = ran
-    assert "en_made-ud-dev.conllu" in printed
-    assert "language 'en'" in printed
-    assert "multiword tokens" in printed
-    assert "Best on the dev set: seed" in printed
-    assert "| raw text, official scorer | LAS |" in printed
-    assert "| gold words and sentences | LAS |" in printed
-
-
 def test_all_seeds_are_scored(ran):
     folder, _ = ran
     metrics = folder / "metrics" / "UD_Made-Up" / "orthographic-cpu"
@@ -89,19 +78,6 @@ def test_all_seeds_are_scored(ran):
     assert values[0] != values[1]
     assert summary["official"]["Words"]["mean"] > 0.9
     assert summary["gold"]["root_violations"]["mean"] == 0.0
-
-
-def test_best_parser_parses_and_names_its_treebank(ran):
-    folder, _ = ran
-    run = folder / "training" / "UD_Made-Up" / "orthographic-cpu"
-    nlp = spacy.load(run / "model-best")
-    assert nlp.meta["sources"][0]["name"] == "UD_Made-Up"
-    assert [name for name in nlp.pipe_names if name in COMPONENTS] == [*COMPONENTS]
-    metas = [srsly.read_json(run / f"seed-{seed}/model-best/meta.json") for seed in (0, 1)]
-    assert nlp.meta["performance"]["dep_las"] == (
-        max(meta["performance"]["dep_las"] for meta in metas)
-    )
-    assert_one_root_each(nlp("The cat didn't sleep. She saw him."))
 
 
 def test_package_has_the_parser_and_its_licence(ran):
@@ -190,19 +166,3 @@ def test_syntactic_words_are_trained_on(checkout, made):
     assert summary["gold"]["dep_uas_all"]["mean"] > 0.15
     assert summary["gold"]["upos_f"]["mean"] is None
     assert summary["official"]["Words"]["mean"] < 0.95
-
-
-def test_small_treebank_of_a_language_that_spacy_does_not_know(checkout, ud_folder):
-    """Without a dev set, with multiword tokens that their words do not spell."""
-    printed = project_run(checkout, "scored", "UD_Kazakh-KTB", ud_folder, seeds="0", steps=3)
-    assert "no tokenizer rules for 'kk'" in printed
-    assert "6 of 31" in printed
-    metrics = checkout / "metrics" / "UD_Kazakh-KTB" / "orthographic-cpu"
-    summary = srsly.read_json(metrics / "summary.json")
-    assert summary["lang"] == "xx"
-    assert summary["counts"]["test"]["sentences"] == 1047
-    assert summary["gold"]["dep_uas_all"]["deviation"] is None
-    assert 0.0 < summary["official"]["LAS"]["mean"] < summary["official"]["Words"]["mean"]
-    nlp = spacy.load(checkout / "training" / "UD_Kazakh-KTB" / "orthographic-cpu" / "model-best")
-    assert nlp.lang == "xx"
-    assert nlp.get_pipe("mwt_expander").labels

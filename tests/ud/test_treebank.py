@@ -58,16 +58,6 @@ def test_invalid_sentences_raise(lines, says):
         read_sentence(lines)
 
 
-def test_files_are_read_sentence_by_sentence(tmp_path):
-    """With a byte order mark, empty lines in a row, line ends of Windows, none at the end."""
-    path = tmp_path / "x_y-ud-train.conllu"
-    block = "\n".join(DU)
-    path.write_bytes(f"\ufeff{block}\n\n\n{block}".replace("\n", "\r\n").encode("utf8"))
-    sentences = read_sentences([path, path])
-    assert [s.text for s in sentences] == ["Il parle du chat. "] * 4
-    assert [s.where.rpartition(":")[2] for s in sentences] == ["1", "13", "1", "13"]
-
-
 def test_treebank_without_its_text_raises(tmp_path):
     path = tmp_path / "x_y-ud-train.conllu"
     lines = [word(1, "_", 0), word(2, "_", 1), word(3, ".", 1)]

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benchmarks"))
 
 import numpy as np
 from lib.decoders import Call
-from lib.tables import setup_line
+from lib.tables import setup_line, table
 from lib.timing import interleave
 
 # Seconds of processor time after which a call gets no more turns.
@@ -29,15 +29,6 @@ def shown(cell: Cell) -> str:
             return f"{cell:,.0f}"
         return f"{cell:.{3 if abs(cell) < 1 else 2 if abs(cell) < 100 else 1}f}"
     return f"{cell:,}" if isinstance(cell, int) else cell
-
-
-def markdown_table(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
-    """Lay out a table; numbers are aligned to the right."""
-    numeric = [any(not isinstance(row[i], str) for row in rows) for i in range(len(header))]
-    lines = ["| " + " | ".join(header) + " |"]
-    lines.append("|" + "|".join(" ---: " if right else " --- " for right in numeric) + "|")
-    lines += ["| " + " | ".join(map(shown, row)) + " |" for row in rows]
-    return "\n".join(lines)
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
@@ -73,7 +64,7 @@ class Report:
         write_csv(self.folder / f"{self.name}-{name}.csv", header, rows)
         if turned:
             header, *rows = (list(line) for line in zip(header, *rows, strict=True))
-        self.parts.append(markdown_table(header, rows))
+        self.parts.append(table(header, (list(map(shown, row)) for row in rows)))
 
     def write(self) -> None:
         """Write NAME.md."""
