@@ -61,6 +61,14 @@ DOCUMENTED = {
     "uniform_init zero_init",
     "thinc.types": "Generator",
 }
+# Extension attributes, methods of named tuples and of the standard library, and names of torch,
+# which has no public ones: how often a tensor was changed, and how distributions are checked.
+NOT_PRIVATE = {"_", "_asdict", "_fields", "_replace", "_exit"}
+NOT_PRIVATE |= {"_version", "_validate_args", "_validate_sample"}
+
+
+def is_private(name):
+    return name.startswith("_") and not name.endswith("__")
 
 
 @cache
@@ -99,6 +107,36 @@ def undocumented(nodes):
                 yield f"{module}.{node.attr}"
 
 
+def private_uses(nodes, own):
+    """Private attributes that no module of the package defines, or that a base class defines."""
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and is_private(node.attr):
+            is_of_base = isinstance(node.value, ast.Call) and ast.unparse(node.value) == "super()"
+            if is_of_base or node.attr not in own:
+                yield ast.unparse(node)
+
+
+def private_names(nodes):
+    """Names of private functions, attributes and fields that a module defines."""
+    for node in nodes:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id
+
+
+def own_names(modules):
+    return {name for nodes in modules for name in private_names(nodes)} | NOT_PRIVATE
+
+
 def test_documented_names_alone_are_imported_from_spacy():
     found = [f"{path}: {name}" for path, nodes in sources().items() for name in undocumented(nodes)]
+    assert not found
+
+
+def test_private_attributes_are_the_packages_own():
+    own = own_names(sources().values())
+    found = [f"{path}: {n}" for path, nodes in sources().items() for n in private_uses(nodes, own)]
     assert not found

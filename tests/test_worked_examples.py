@@ -6,14 +6,19 @@ from functools import partial
 import numpy as np
 import pytest
 from reference_sampling import draw_root_by_weight
+from spacy.tokens import Doc
+from spacy.training import Example
+from spacy.vocab import Vocab
 
 from spacy_rootmind import (
     TreeDistribution,
     decode,
     decode_kbest,
+    is_tree,
     sample_trees,
     tree_score,
 )
+from spacy_rootmind.pipeline.scorer import score_parses
 
 FORBIDDEN = -np.inf
 SINGLE_ROOT = ("gabow_tarjan", "reweighting", "preselection", "naive")
@@ -36,6 +41,33 @@ def test_book_that_flight(scores, algorithm):
     assert tree_score(scores, heads) == {12: 26, 0: -1}[scores[1, 0]]
 
 
+# --- Speech and Language Processing, section 18.4 ----------------------------------------------
+
+BOOK_ME = ["Book", "me", "the", "flight", "through", "Houston"]
+
+
+def test_book_me_the_flight_through_houston():
+    """Figure 18.15: LAS of 2/3, UAS of 5/6."""
+    vocab = Vocab()
+    reference = Doc(
+        vocab,
+        BOOK_ME,
+        heads=[0, 0, 3, 0, 5, 3],
+        deps=["ROOT", "iobj", "det", "obj", "case", "nmod"],
+    )
+    system = Doc(
+        vocab,
+        BOOK_ME,
+        heads=[0, 3, 3, 0, 5, 3],
+        deps=["ROOT", "nsubj", "det", "xcomp", "case", "nmod"],
+    )
+    scores = score_parses([Example(system, reference)])
+    assert scores["dep_uas"] == pytest.approx(5 / 6)
+    assert scores["dep_las"] == pytest.approx(2 / 3)
+    assert scores["dep_ls"] == pytest.approx(4 / 6)
+    assert scores["dep_uem"] == 0
+
+
 # --- Please Mind the Root (Zmigrod, Vieira & Cotterell 2020) -----------------------------------
 
 
@@ -54,6 +86,15 @@ def figure_2() -> np.ndarray:
     ):
         scores[dep, head] = weight
     return scores
+
+
+def test_someplace_that_is_like_30_dollars_an_entree():
+    """Figure 1: the malformed tree has two roots, and the right one a single root."""
+    malformed = np.array([-1, 0, 5, 5, 5, 1, 5, 8, 0])
+    right = np.array([-1, 0, 5, 5, 5, 1, 5, 8, 5])
+    assert is_tree(malformed, single_root=False)
+    assert not is_tree(malformed)
+    assert is_tree(right)
 
 
 @pytest.mark.parametrize(
