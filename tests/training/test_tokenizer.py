@@ -197,17 +197,6 @@ def test_words_are_learnt():
     assert fit(WORDS[::-1]).tokenizer.joins == fitted.tokenizer.joins
 
 
-def test_vietnamese(ud_folder):
-    """A quarter of the training set mends nearly half of a test set's wrong tokens."""
-    folder = ud_folder / "UD_Vietnamese-VTB"
-    [train], [test] = (sorted(folder.glob(f"*{s}.conllu")) for s in ("train", "test"))
-    nlp = spacy.blank("xx")
-    fitted = fit_tokenizer(nlp.tokenizer, gold_tokens(train, nlp.vocab))
-    readings = gold_tokens(test, nlp.vocab)
-    before, after = (f_score(each, readings) for each in (nlp.tokenizer, fitted.tokenizer))
-    assert 1 - after < 0.55 * (1 - before)
-
-
 def test_any_text_stays():
     """Every token is a run of tokens of spaCy's tokenizer, with the same spaces."""
     both = with_joins(fit(WORDS).tokenizer, Joins(True, *fit(WORDS).tokenizer.joins[1:]))
@@ -322,15 +311,18 @@ def gold_tokens(path, vocab):
     return [(doc.text, [(t.idx, t.idx + len(t)) for t in doc]) for doc in docs]
 
 
-def test_treebank(ud_folder):
-    """Most of a test set's wrong tokens are right after fitting to the training set."""
-    folder = ud_folder / "UD_Afrikaans-AfriBooms"
+@pytest.mark.parametrize(
+    ("name", "left"), [("UD_Afrikaans-AfriBooms", 0.2), ("UD_Vietnamese-VTB", 0.55)]
+)
+def test_treebank(ud_folder, name, left):
+    """At most this share of a test set's wrong tokens is left after fitting."""
+    folder = ud_folder / name
     [train], [test] = (sorted(folder.glob(f"*{s}.conllu")) for s in ("train", "test"))
-    nlp = spacy.blank(train.name[:2])
+    nlp = spacy.blank("xx" if train.name.startswith("vi") else train.name[:2])
     readings = gold_tokens(test, nlp.vocab)
     fitted = fit_tokenizer(nlp.tokenizer, gold_tokens(train, nlp.vocab))
     before, after = (f_score(each, readings) for each in (nlp.tokenizer, fitted.tokenizer))
-    assert 1 - after < 0.2 * (1 - before)
+    assert 1 - after < left * (1 - before)
 
 
 # --- in a pipeline -----------------------------------------------------------------------------
@@ -361,18 +353,6 @@ def fitted_nlp(tmp_path_factory):
     nlp.initialize()
     assert words(nlp.tokenizer, "no!!!!!!!") == ["no", "!!!!!!!"]
     return nlp
-
-
-def test_pipeline_is_saved_with_its_tokenizer(fitted_nlp, tmp_path):
-    fitted_nlp.to_disk(tmp_path)
-    texts = [reading(marked)[0] for pair in LEARNT.values() for marked in pair]
-    expected = fitted_nlp.tokenizer.to_bytes(exclude=["vocab"])
-    in_memory = spacy.blank("en").from_bytes(fitted_nlp.to_bytes())
-    for loaded in (spacy.load(tmp_path), in_memory):
-        assert type(loaded.tokenizer) is Tokenizer
-        assert loaded.tokenizer.to_bytes(exclude=["vocab"]) == expected
-        for text in texts:
-            assert words(loaded.tokenizer, text) == words(fitted_nlp.tokenizer, text)
 
 
 @pytest.mark.workflow
