@@ -184,6 +184,11 @@ def test_words_without_a_head(text, heads, deps, truths, starts):
     assert training_starts(example, "ROOT").tolist() == starts
 
 
+def test_no_sentence_of_whitespace_starts_where_nothing_is_stated():
+    row = TokenRow([Doc(VOCAB, words=["\n", "a", " ", "b"]), Doc(VOCAB, words=["a", "b"])])
+    assert annotated_starts(row, "ROOT").tolist() == [1, -1, -1, 0, 1, 0]
+
+
 def test_heads_set_by_hand_leave_open_where_sentences_start():
     doc = Doc(VOCAB, words=["The", "old", "dog", "barks", "in", "the", "house"])
     doc[3].dep_ = "ROOT"
