@@ -436,22 +436,6 @@ def test_probabilities_are_those_of_trees_given_the_labels(parser_with, labels):
     assert all(p.deps[i] == d for p in sentence._.parses for i, d in labels.items())
 
 
-@pytest.mark.parametrize("name", ["kbest", "sample", "sample_without_replacement"])
-def test_labelled_alternatives_have_the_given_label(parser_with, name):
-    nlp = parser_with(
-        lambda doc: Constraints(labels=[(3, "nsubj")]),
-        alternatives={"@misc": f"spacy_rootmind.{name}.v1", "k": 50, "labelled": True},
-        distribution_threshold=1e-4,
-    )
-    doc = nlp(Doc(nlp.vocab, words=FIRST, sent_starts=GIVEN[:5]))
-    [sentence] = doc.sents
-    assert {parse.deps[3] for parse in sentence._.parses} == {"nsubj"}
-    assert len({tuple(parse.deps) for parse in sentence._.parses}) > 1
-    if name == "kbest":
-        assert sentence._.parses[0].heads.tolist() == heads_of(doc)
-        assert list(sentence._.parses[0].deps) == [token.dep_ for token in doc]
-
-
 # --- preset heads --------------------------------------------------------------------------------
 
 

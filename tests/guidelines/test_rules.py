@@ -2,7 +2,6 @@
 
 import itertools
 from collections import Counter
-from functools import partial
 
 import numpy as np
 import pytest
@@ -23,7 +22,6 @@ from spacy_rootmind import decode
 from spacy_rootmind.guidelines.rules import LabelTables
 from spacy_rootmind.guidelines.ud import UDGuidelines
 from spacy_rootmind.guidelines.words import TAGS, read_words
-from spacy_rootmind.trees.constrained import decode_valid
 
 
 def change(rng, sentence):
@@ -129,29 +127,6 @@ def test_safe_arcs_break_no_rule_in_projective_trees(fixed_tags):
         labels = log_weights[np.arange(n + 1), heads].argmax(axis=1)
         labels[0] = -1
         assert rules.find_errors([0], [heads], [labels]) == [[]]
-
-
-def test_the_tree_of_a_long_sentence_with_random_scores():
-    """Its labels take many rounds, and the search does not end within the limit."""
-    rng, n = rng_for("guidelines", "long"), 80
-    rules = as_rules([random_sentence(rng, n)])
-    scores = rng.normal(size=(n + 1, n + 1))
-    log_probs = rng.normal(size=(n + 1, n + 1, len(LABELS) - 1))
-    log_probs -= np.logaddexp.reduce(log_probs, axis=2, keepdims=True)
-    labels = partial(best_labels, log_probs), partial(all_labels, log_probs)
-    found = decode_valid([scores], *labels, rules)
-    assert found.valid.all()
-    assert not found.proven.any()
-    assert rules.find_errors([0], [found.heads], [found.labels]) == [[]]
-
-
-def all_labels(log_probs, deps, heads):
-    return log_probs[deps, heads]
-
-
-def best_labels(log_probs, deps, heads):
-    found = all_labels(log_probs, deps, heads)
-    return found.argmax(axis=1) + 1, found.max(axis=1)
 
 
 # --- labels and words --------------------------------------------------------------------------

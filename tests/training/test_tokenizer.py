@@ -229,19 +229,14 @@ def test_long_texts_take_linear_time():
 
 
 def test_pipelines_keep_their_tokenizer(tmp_path):
-    callback = {"@callbacks": "spacy_rootmind.fit_tokenizer.v1", "path": str(tmp_path / "a.spacy")}
-    nlp = spacy.blank("xx", config={"initialize": {"before_init": callback}})
-    docs = []
-    for text, spans in map(reading, [*WORDS, *NUMBERS]):
-        forms = [text[a:b] for a, b in spans]
-        docs.append(Doc(nlp.vocab, words=forms, spaces=[text[b : b + 1] == " " for _, b in spans]))
-    DocBin(docs=docs).to_disk(tmp_path / "a.spacy")
+    nlp = before_init("xx", tmp_path / "a.spacy")
+    docs = write_docs(tmp_path / "a.spacy", nlp.vocab, [*WORDS, *NUMBERS])
     nlp.initialize()
     texts = [doc.text for doc in docs]
     expected = [[token.text for token in doc] for doc in docs]
     nlp.to_disk(tmp_path / "saved")
     loaded = spacy.load(tmp_path / "saved")
-    loaded.config["initialize"]["before_init"] = callback
+    loaded.config["initialize"]["before_init"] = nlp.config["initialize"]["before_init"]
     in_memory = spacy.blank("xx", config={"nlp": {"tokenizer": nlp.config["nlp"]["tokenizer"]}})
     in_memory.from_bytes(nlp.to_bytes())
     for each in (nlp, loaded, in_memory, pickle.loads(pickle.dumps(nlp))):
@@ -328,13 +323,13 @@ def test_treebank(ud_folder, name, left):
 # --- in a pipeline -----------------------------------------------------------------------------
 
 
-def write_docs(path, vocab, kinds=tuple(LEARNT)):
+def write_docs(path, vocab, marked):
     docs = []
-    for taught, _ in map(LEARNT.get, kinds):
-        text, spans = reading(taught)
+    for text, spans in map(reading, marked):
         spaces = [text[end : end + 1] == " " for _, end in spans]
         docs.append(Doc(vocab, words=[text[a:b] for a, b in spans], spaces=spaces))
     DocBin(docs=docs).to_disk(path)
+    return docs
 
 
 def before_init(lang, path):
@@ -349,7 +344,7 @@ def fitted_nlp(tmp_path_factory):
     nlp = before_init("en", folder)
     with pytest.raises(ValueError, match=r"expected a \.spacy file.*before_init"):
         nlp.initialize()
-    write_docs(folder / "train.spacy", nlp.vocab)
+    write_docs(folder / "train.spacy", nlp.vocab, [taught for taught, _ in LEARNT.values()])
     nlp.initialize()
     assert words(nlp.tokenizer, "no!!!!!!!") == ["no", "!!!!!!!"]
     return nlp
@@ -371,7 +366,7 @@ def test_other_tokenizers_stay(tmp_path, caplog):
         pass
 
     nlp = before_init("en", tmp_path / "train.spacy")
-    write_docs(tmp_path / "train.spacy", nlp.vocab)
+    write_docs(tmp_path / "train.spacy", nlp.vocab, ["so|!!!"])
     nlp.tokenizer = own = Own(nlp.vocab)
     nlp.initialize()
     assert nlp.tokenizer is own
