@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from reference import random_heads
 
+from spacy_rootmind.formats.conllu import write_conllu
+from spacy_rootmind.formats.records import InputRecord
 from spacy_rootmind.guidelines.rules import LabelTables
 from spacy_rootmind.guidelines.ud import UDRules
 from spacy_rootmind.guidelines.words import TAGS
@@ -111,13 +113,26 @@ def as_lines(number, heads, labels, tags, feats, spaces):
 
 def validate(text):
     """Find the errors of syntax at level 3: the number of the line and the name of the test."""
+    return {(error.lineno, error.testid) for error in find_incidents(text)}
+
+
+def syntax_errors(docs):
+    """Find the errors of syntax in Docs: the number of the Doc and the name of the test."""
+    data = b""
+    for number, doc in enumerate(docs):
+        data += write_conllu(doc, InputRecord(f"{number}", 1, text=doc.text), 0)
+    errors = find_incidents(data.decode())
+    return {(int(error.sentid.partition(":")[0]), error.testid) for error in errors}
+
+
+def find_incidents(text):
     udtools = pytest.importorskip("udtools", reason="needs the validator, `pip install udtools`")
     from udtools.incident import TestClass
 
     validator = udtools.Validator(lang="ud", level=3, output=None)
     state = validator.validate_file_handle(io.StringIO(text))
-    return {
-        (error.lineno, error.testid)
+    return [
+        error
         for error in state.error_tracker
         if error.is_error() and error.level == 3 and error.testclass is TestClass.SYNTAX
-    }
+    ]

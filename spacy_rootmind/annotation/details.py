@@ -14,8 +14,8 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_rootmind.annotation import plain_data as plain
 from spacy_rootmind.annotation.doc_trees import join_trees
+from spacy_rootmind.annotation.plain_data import floats, indices, read_dataclass
 from spacy_rootmind.annotation.sentences import SPACE_LABEL
 from spacy_rootmind.trees.conventions import ROOT, ROOT_LABEL
 
@@ -28,21 +28,17 @@ class Confidence:
     sentence are in nats.
     """
 
-    head_probs: Annotated[NDArray[np.float32], plain.floats("tokens")]
-    log_prob: Annotated[float, plain.value_of(float, np.floating)]
-    entropy: Annotated[float, plain.value_of(float, np.floating)]
+    head_probs: Annotated[NDArray[np.float32], floats("tokens")]
+    log_prob: float
+    entropy: float
     # The tree's labels, places in `label_names`, and the probabilities of heads and labels
     # together; None in Docs that were read from Parquet.
-    labels: Annotated[
-        NDArray[np.int32] | None, plain.optional(plain.indices("tokens", of="labels"))
-    ] = None
-    arc_probs: Annotated[NDArray[np.float32] | None, plain.optional(plain.floats("tokens"))] = None
-    label_names: Annotated[tuple[str, ...], plain.names] = ()
+    labels: Annotated[NDArray[np.int32] | None, indices("tokens", of="labels")] = None
+    arc_probs: Annotated[NDArray[np.float32] | None, floats("tokens")] = None
+    label_names: tuple[str, ...] = ()
     # That a word or token starts a sentence, as the network predicts it: before a threshold, blank
     # lines, constraints and the joining of sentences decide. NaN where nothing was predicted.
-    start_probs: Annotated[NDArray[np.float32] | None, plain.optional(plain.floats("tokens"))] = (
-        None
-    )
+    start_probs: Annotated[NDArray[np.float32] | None, floats("tokens")] = None
 
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "Confidence":
         """Convert to tokens; `words` are the places of the words among them."""
@@ -69,11 +65,11 @@ class ArcTable:
     All columns are of shape (n_arcs,); labels are places in `label_names`.
     """
 
-    dependents: Annotated[NDArray[np.int32], plain.indices("arcs", of="tokens")]
-    heads: Annotated[NDArray[np.int32], plain.indices("arcs", of="tokens")]
-    labels: Annotated[NDArray[np.int32], plain.indices("arcs", of="labels")]
-    probs: Annotated[NDArray[np.float64], plain.floats("arcs")]
-    label_names: Annotated[tuple[str, ...], plain.names]
+    dependents: Annotated[NDArray[np.int32], indices("arcs", of="tokens")]
+    heads: Annotated[NDArray[np.int32], indices("arcs", of="tokens")]
+    labels: Annotated[NDArray[np.int32], indices("arcs", of="labels")]
+    probs: Annotated[NDArray[np.float64], floats("arcs")]
+    label_names: tuple[str, ...]
 
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "ArcTable":
         """Convert to tokens; `words` are the places of the words among them."""
@@ -89,8 +85,8 @@ class StoredTrees(ArcTable):
 
     # Arc scores over their temperature, [dependent, head]; root arcs are on the diagonal. The
     # highest of each row is 0; -inf where an arc is impossible.
-    log_weights: Annotated[NDArray[np.float32], plain.floats("tokens", "tokens")]
-    projective: Annotated[bool, plain.value_of(bool)]
+    log_weights: Annotated[NDArray[np.float32], floats("tokens", "tokens")]
+    projective: bool
 
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "StoredTrees":
         """Convert to tokens; whitespace has one head, and no label."""
@@ -111,10 +107,10 @@ class Alternatives:
     their labels if labelled trees were listed or drawn.
     """
 
-    heads: Annotated[NDArray[np.int32], plain.indices("parses", "tokens", of="tokens")]
-    labels: Annotated[NDArray[np.int32], plain.indices("parses", "tokens", of="labels")]
-    log_probs: Annotated[NDArray[np.float64], plain.floats("parses")]
-    label_names: Annotated[tuple[str, ...], plain.names]
+    heads: Annotated[NDArray[np.int32], indices("parses", "tokens", of="tokens")]
+    labels: Annotated[NDArray[np.int32], indices("parses", "tokens", of="labels")]
+    log_probs: Annotated[NDArray[np.float64], floats("parses")]
+    label_names: tuple[str, ...]
 
     def chosen(self, parses: NDArray[np.integer] | NDArray[np.bool_]) -> "Alternatives":
         """Choose some of them."""
@@ -139,23 +135,21 @@ class StoredDistribution:
     Trees with other arcs have probability zero. `annotation.teacher_records` computes with it.
     """
 
-    dependents: Annotated[NDArray[np.int32], plain.indices("arcs", of="tokens")]
-    heads: Annotated[NDArray[np.int32], plain.indices("arcs", of="tokens")]
+    dependents: Annotated[NDArray[np.int32], indices("arcs", of="tokens")]
+    heads: Annotated[NDArray[np.int32], indices("arcs", of="tokens")]
     # Arc scores, with the temperature divided out.
-    log_weights: Annotated[NDArray[np.float32], plain.floats("arcs")]
+    log_weights: Annotated[NDArray[np.float32], floats("arcs")]
     # The place of an arc between words, once for each label that is probable for it; the label, a
     # place in `label_names`; and its probability, given the arc.
-    label_arcs: Annotated[NDArray[np.int32], plain.indices("entries", of="arcs")]
-    labels: Annotated[NDArray[np.int32], plain.indices("entries", of="labels")]
-    label_probs: Annotated[NDArray[np.float32], plain.floats("entries")]
-    label_names: Annotated[tuple[str, ...], plain.names]
+    label_arcs: Annotated[NDArray[np.int32], indices("entries", of="arcs")]
+    labels: Annotated[NDArray[np.int32], indices("entries", of="labels")]
+    label_probs: Annotated[NDArray[np.float32], floats("entries")]
+    label_names: tuple[str, ...]
     # That each word or token starts a sentence, 0 or 1 where the Doc stated it; None if the parser
     # finds no boundaries.
-    start_probs: Annotated[NDArray[np.float32] | None, plain.optional(plain.floats("tokens"))] = (
-        None
-    )
+    start_probs: Annotated[NDArray[np.float32] | None, floats("tokens")] = None
     # The parser that this is the distribution of: `pipeline.details.teacher_name`.
-    teacher: Annotated[str, plain.value_of(str)] = ""
+    teacher: str = ""
 
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "StoredDistribution":
         """Convert to tokens; `words` are the places of the words among them."""
@@ -203,18 +197,18 @@ FORMAT = 4
 class ParseDetails:
     """Findings besides a sentence's tree; None or empty for those that the settings leave out."""
 
-    confidence: Annotated[Confidence | None, plain.part(Confidence)] = None
-    arcs: Annotated[ArcTable | None, plain.part(ArcTable)] = None
-    alternatives: Annotated[Alternatives | None, plain.part(Alternatives)] = None
-    trees: Annotated[StoredTrees | None, plain.part(StoredTrees)] = None
+    confidence: Confidence | None = None
+    arcs: ArcTable | None = None
+    alternatives: Alternatives | None = None
+    trees: StoredTrees | None = None
     # One of each teacher that has parsed the Doc.
-    distributions: Annotated[tuple[StoredDistribution, ...], plain.several(StoredDistribution)] = ()
+    distributions: tuple[StoredDistribution, ...] = ()
     # NOT_PROVEN or BROKEN.
-    guideline_status: Annotated[str | None, plain.optional(plain.value_of(str))] = None
+    guideline_status: str | None = None
     # In a Doc, (n,): the head of each token when the sentence was parsed, which `confidence` is
     # about.
-    tree: Annotated[Any, plain.indices("tokens", of="tokens")] = None
-    format: Annotated[int, plain.value_of(int)] = FORMAT
+    tree: Annotated[Any, indices("tokens", of="tokens")] = None
+    format: int = FORMAT
 
     def over_tokens(self, words: NDArray[np.int64], tree: NDArray[np.int32]) -> "ParseDetails":
         """Convert to tokens with this tree; `words` are the places of the words among them."""
@@ -235,16 +229,11 @@ class ParseDetails:
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to arrays, numbers, lists and dicts, which spaCy can serialize."""
-        data = {
-            name: value
-            for name, value in vars(self).items()
-            if value is not None and name != "distributions"
-        }
-        for name in ("confidence", "arcs", "alternatives", "trees"):
-            if name in data:
-                data[name] = dict(vars(data[name]))
-        if self.distributions:
-            data["distributions"] = [dict(vars(each)) for each in self.distributions]
+        data = {name: value for name, value in vars(self).items() if value is not None}
+        for name in data.keys() & {"confidence", "arcs", "alternatives", "trees"}:
+            data[name] = dict(vars(data[name]))
+        if distributions := data.pop("distributions"):
+            data["distributions"] = [dict(vars(each)) for each in distributions]
         return data
 
     @classmethod
@@ -255,7 +244,7 @@ class ParseDetails:
             raise ValueError(f"format, which is {repr(found)[:60]} instead of {FORMAT}")
         tree = data.get("tree")
         n_tokens = len(tree) if isinstance(tree, np.ndarray) and tree.ndim else 0
-        return plain.read_dataclass(cls, data, {"tokens": n_tokens})
+        return read_dataclass(cls, data, {"tokens": n_tokens})
 
 
 def _probs_over_tokens(

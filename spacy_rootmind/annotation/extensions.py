@@ -30,10 +30,7 @@ from spacy.tokens import Doc, Span, Token
 
 from spacy_rootmind.annotation import doc_trees
 from spacy_rootmind.annotation.details import ParseDetails
-from spacy_rootmind.annotation.records import (
-    OutdatedDetailsError,
-    read_record,
-)
+from spacy_rootmind.annotation.records import OutdatedDetailsError, read_record
 from spacy_rootmind.annotation.sentence_trees import SentenceTrees
 from spacy_rootmind.annotation.warn_once import WarnOnce
 from spacy_rootmind.annotation.words import get_words
@@ -272,11 +269,6 @@ class SentenceDetails:
         """The distribution over all trees."""
         found = self._part("trees")
         return None if found is None else SentenceTrees(self.span, found)
-
-
-def get_guideline_status(sentence: Span) -> str | None:
-    """Read `SentenceDetails.guideline_status` of a sentence."""
-    return SentenceDetails.read(sentence).guideline_status
 
 
 # --- registration ------------------------------------------------------------------------------

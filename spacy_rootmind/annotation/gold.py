@@ -229,7 +229,8 @@ def drop_contradictions(heads: NDArray[np.int64], lengths: NDArray[np.intp]) -> 
     agrees with all the others.
     """
     at_root = np.where(heads == MISSING, 0, heads)
-    sound = np.atleast_1d(is_tree(_with_root(at_root), lengths=lengths, single_root=False))
+    at_root[:, 0] = MISSING
+    sound = np.atleast_1d(is_tree(at_root, lengths=lengths, single_root=False))
     sound &= (heads == 0).sum(axis=1) <= 1
     if sound.all():
         return heads
@@ -239,12 +240,6 @@ def drop_contradictions(heads: NDArray[np.int64], lengths: NDArray[np.intp]) -> 
         sent_heads[on_cycles(sent_heads)] = MISSING
         if (sent_heads == 0).sum() > 1:
             sent_heads[sent_heads == 0] = MISSING
-    return heads
-
-
-def _with_root(heads: NDArray[np.int64]) -> NDArray[np.int64]:
-    heads = heads.copy()
-    heads[:, 0] = MISSING
     return heads
 
 

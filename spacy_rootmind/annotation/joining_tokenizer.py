@@ -3,11 +3,14 @@
 spaCy's `Tokenizer` splits a text at spaces first, so none of its patterns matches across them.
 Groups of digits, as in "125 000", are joined by a pattern. Other words, such as Vietnamese "gia
 đình", are found by an averaged perceptron, which decides at each space by the words next to it and
-by the tokens that training has seen; `training.tokenizer_joins` learns it.
+by the tokens that training has seen.
 """
 
+import random
 import re
+from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -20,12 +23,16 @@ from spacy.util import registry
 NAME = "spacy_rootmind.JoiningTokenizer.v1"
 # Thousands, millions and so on, with one space between them, which may be one without a line break.
 NUMBER = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:[ \u00a0\u202f]\d{3})+(?:[.,]\d+)?(?!\d)")
-# Least number of tokens that the pattern finds, and least share of all tokens that are other ones
-# with spaces.
-MIN_NUMBERS, MIN_SPACED = 3, 0.01
+# Least number of tokens that the pattern finds, and least share of what it finds that are tokens.
+MIN_NUMBERS, MIN_SHARE = 3, 0.75
+# Least share of all tokens that are other ones with spaces.
+MIN_SPACED = 0.01
 EPOCHS = 6
 # Higher counts of a word are one feature.
 MOST = 3
+
+# A text, and the start and end of each of its gold tokens.
+Reading = tuple[str, tuple[tuple[int, int], ...]]
 
 
 class Joins(NamedTuple):
@@ -162,3 +169,72 @@ def _shape(text: str) -> str:
     if not text[0].isupper():
         return "x"
     return "X" if len(text) > 1 and text.isupper() else "T"
+
+
+# --- learning ----------------------------------------------------------------------------------
+
+
+def learn_joins(tokenizer: Tokenizer, readings: Mapping[Reading, int]) -> Joins:
+    """Learn from gold tokens what to join.
+
+    Parameters
+    ----------
+    tokenizer : Tokenizer
+        Its tokens are joined.
+    readings : mapping of (str, sequence of (int, int)) to int
+        How often each text has which gold tokens.
+    """
+    tokens = Counter[str]()
+    for (text, gold), n in readings.items():
+        for start, end in gold:
+            tokens[text[start:end].lower()] += n
+    spaced = (n for token, n in tokens.items() if " " in token and not NUMBER.fullmatch(token))
+    weights = {}
+    if sum(spaced) >= MIN_SPACED * tokens.total():
+        weights = _learn_weights(tokenizer, sorted(readings), tokens)
+    return Joins(_joins_numbers(readings), tokens if weights else {}, weights)
+
+
+def _count_others(tokens: Counter[str], own: Counter[str], word: str) -> int:
+    """Count a word in all texts but one."""
+    return tokens[word] - own[word]
+
+
+def _joins_numbers(readings: Mapping[Reading, int]) -> bool:
+    """Whether most numbers in groups of digits are tokens."""
+    n_right = n_found = 0
+    for (text, gold), n in readings.items():
+        for match in NUMBER.finditer(text):
+            n_right += n * (match.span() in gold)
+            n_found += n
+    return n_right >= max(MIN_NUMBERS, MIN_SHARE * n_found)
+
+
+def _learn_weights(
+    tokenizer: Tokenizer, readings: Sequence[Reading], tokens: Counter[str]
+) -> dict[str, float]:
+    """Learn the weights of features: an averaged perceptron."""
+    examples: list[tuple[list[str], bool]] = []
+    for text, gold in readings:
+        doc = tokenizer(text)
+        # New text is not among the texts that were counted.
+        own = Counter(text[a:b].lower() for a, b in gold)
+        places, features = find_spaces(doc, partial(_count_others, tokens, own))
+        inside = {i for a, b in gold for i in range(a + 1, b)}
+        ends = (doc[place].idx + len(doc[place]) for place in places)
+        examples += [(names, end in inside) for names, end in zip(features, ends, strict=True)]
+    weights: defaultdict[str, float] = defaultdict(float)
+    # The excess of each weight over its mean in all steps, times the number of steps.
+    excess: defaultdict[str, float] = defaultdict(float)
+    shuffle = random.Random(0).shuffle
+    n_steps = 0
+    for _ in range(EPOCHS):
+        shuffle(examples)
+        for names, is_joined in examples:
+            n_steps += 1
+            if (sum(map(weights.__getitem__, names)) > 0) != is_joined:
+                for name in names:
+                    weights[name] += 1.0 if is_joined else -1.0
+                    excess[name] += n_steps if is_joined else -n_steps
+    means = {name: weight - excess[name] / n_steps for name, weight in sorted(weights.items())}
+    return {name: mean for name, mean in means.items() if mean}

@@ -1,12 +1,15 @@
 """Dataclasses from plain data, which is checked: arrays, numbers, texts, lists and dicts.
 
-A Doc may come from anyone, and `doc.user_data` takes anything. Each field of a dataclass has a
-reader in its type, so that nothing behind it meets other types, shapes or values.
+A Doc may come from anyone, and `doc.user_data` takes anything. The types of a dataclass's fields
+say how they are read, so that nothing behind it meets other types, shapes or values. The types of
+arrays are annotated with a reader, `indices` or `floats`.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
 from functools import cache, partial
-from typing import Any, TypeVar, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -40,8 +43,25 @@ def read_dataclass(kind: Callable[..., Kind], data: Any, sizes: Mapping[str, int
 def _readers(kind: Any) -> dict[str, Reader]:
     """List the readers of the fields of a dataclass, from their types; names of labels first."""
     hints = get_type_hints(kind, include_extras=True)
-    readers = {name: hint.__metadata__[0] for name, hint in hints.items()}
-    return dict(sorted(readers.items(), key=lambda item: item[1] is not names))
+    readers = {name: _reader(hint) for name, hint in hints.items()}
+    return dict(sorted(readers.items(), key=lambda item: item[1] is not _read_names))
+
+
+def _reader(hint: Any) -> Reader:
+    """Make the reader of a type."""
+    own, *annotated = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    if isinstance(own, UnionType):
+        read = annotated[0] if annotated else _reader(get_args(own)[0])
+        return lambda value, sizes: None if value is None else read(value, sizes)
+    if annotated:
+        return annotated[0]
+    if is_dataclass(own):
+        return partial(read_dataclass, own)
+    if own == tuple[str, ...]:
+        return _read_names
+    if get_origin(own) is tuple:
+        return partial(_read_several, _reader(get_args(own)[0]))
+    return partial(_read_value, (float, np.floating) if own is float else own)
 
 
 # --- arrays ------------------------------------------------------------------------------------
@@ -76,18 +96,13 @@ def _array(kinds: str, shape: tuple[str, ...], value: Any, sizes: dict[str, int]
 # --- other fields ------------------------------------------------------------------------------
 
 
-def value_of(*types: type) -> Reader:
-    """Read a value of one of these types."""
-
-    def read(value: Any, sizes: dict[str, int]) -> Any:
-        if not isinstance(value, types):
-            raise ValueError
-        return value
-
-    return read
+def _read_value(kinds: Any, value: Any, sizes: dict[str, int]) -> Any:
+    if not isinstance(value, kinds):
+        raise ValueError
+    return value
 
 
-def names(value: Any, sizes: dict[str, int]) -> tuple[str, ...]:
+def _read_names(value: Any, sizes: dict[str, int]) -> tuple[str, ...]:
     """Read the names of labels: a tuple, or a list after spaCy has read it from bytes."""
     if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
         raise ValueError
@@ -95,22 +110,8 @@ def names(value: Any, sizes: dict[str, int]) -> tuple[str, ...]:
     return tuple(value)
 
 
-def optional(read: Reader) -> Reader:
-    """Read a field that may be None."""
-    return lambda value, sizes: None if value is None else read(value, sizes)
-
-
-def part(kind: type) -> Reader:
-    """Read another dataclass, or None."""
-    return optional(lambda value, sizes: read_dataclass(kind, value, sizes))
-
-
-def several(kind: type) -> Reader:
-    """Read a list of another dataclass; none if it is missing."""
-
-    def read(value: Any, sizes: dict[str, int]) -> tuple[Any, ...]:
-        if value is not None and not isinstance(value, list | tuple):
-            raise ValueError
-        return tuple(read_dataclass(kind, each, sizes) for each in value or ())
-
-    return read
+def _read_several(read: Reader, value: Any, sizes: dict[str, int]) -> tuple[Any, ...]:
+    """Read a list; an empty one if it is missing."""
+    if value is not None and not isinstance(value, list | tuple):
+        raise ValueError
+    return tuple(read(each, sizes) for each in value or ())

@@ -63,14 +63,6 @@ def has_records(doc: Doc) -> bool:
     )
 
 
-def has_part(doc: Doc, part: str) -> bool:
-    """Tell whether a record of a Doc has this part."""
-    return any(
-        is_record_key(key) and isinstance(record, dict) and part in record
-        for key, record in doc.user_data.items()
-    )
-
-
 def read_record(span: Span) -> ParseDetails | None:
     """Read the details of a sentence; None if there are none and `has_records` says no.
 
@@ -80,12 +72,23 @@ def read_record(span: Span) -> ParseDetails | None:
     """
     stored: dict[Any, Any] = span.doc.user_data
     key = _key(span)
-    record: Any = stored.get(key)
-    if type(record) is not StoredRecord:
-        if key not in stored:
-            _refuse_other_spans(span)
+    if key not in stored:
+        if not has_records(span.doc):
             return None
-        stored[key] = record = StoredRecord(record, _read(record, span))
+        raise OutdatedDetailsError(
+            f"expected one of the sentences that root_mst parsed, with the boundaries that it had "
+            f"then, received the span {span.text[:40]!r}: the Doc has parse details of other spans "
+            f"only; pass a whole sentence, or parse the Doc again if its boundaries were changed"
+        )
+    record: Any = stored[key]
+    if type(record) is not StoredRecord:
+        try:
+            stored[key] = record = StoredRecord(record, ParseDetails.from_dict(record))
+        except ValueError as error:
+            raise UnreadableDetailsError(
+                f"the parse details of the sentence {span.text[:40]!r} are damaged, or of another "
+                f"version of spacy-rootmind, in {error}; parse the Doc again"
+            ) from error
     details = record.details
     if len(details.tree) != len(span):
         raise OutdatedDetailsError(
@@ -94,25 +97,6 @@ def read_record(span: Span) -> ParseDetails | None:
             f"{len(span)}; parse the Doc again"
         )
     return details
-
-
-def _read(record: Any, span: Span) -> ParseDetails:
-    try:
-        return ParseDetails.from_dict(record)
-    except ValueError as error:
-        raise UnreadableDetailsError(
-            f"the parse details of the sentence {span.text[:40]!r} are damaged, or of another "
-            f"version of spacy-rootmind, in {error}; parse the Doc again"
-        ) from error
-
-
-def _refuse_other_spans(span: Span) -> None:
-    if has_records(span.doc):
-        raise OutdatedDetailsError(
-            f"expected one of the sentences that root_mst parsed, with the boundaries that it had "
-            f"then, received the span {span.text[:40]!r}: the Doc has parse details of other spans "
-            f"only; pass a whole sentence, or parse the Doc again if its boundaries were changed"
-        )
 
 
 def is_record_key(key: object) -> bool:

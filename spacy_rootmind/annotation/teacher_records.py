@@ -22,8 +22,8 @@ from spacy_rootmind.annotation.details import StoredDistribution
 from spacy_rootmind.annotation.records import (
     OutdatedDetailsError,
     UnreadableDetailsError,
-    has_part,
     has_records,
+    is_record_key,
     read_record,
 )
 from spacy_rootmind.annotation.sentences import sentence_starts, words_of
@@ -102,7 +102,10 @@ def read_distributions(doc: Doc, start: int, stop: int) -> tuple[StoredDistribut
 
 def has_distributions(doc: Doc) -> bool:
     """Tell whether a Doc has tree distributions; True for a Doc without words."""
-    return not len(words_of(doc)) or has_part(doc, "distributions")
+    return not len(words_of(doc)) or any(
+        is_record_key(key) and isinstance(record, dict) and "distributions" in record
+        for key, record in doc.user_data.items()
+    )
 
 
 def earlier_start_probs(doc: Doc) -> NDArray[np.float64]:

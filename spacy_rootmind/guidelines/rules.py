@@ -8,7 +8,6 @@ this module makes the conflicts, for one word at a time.
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -180,28 +179,15 @@ def _require_labels(labels: Sequence[str], names: Sequence[str], fixed_tags: boo
         )
 
 
-class Tree:
-    """A labelled tree that breaks rules, with arrays of shape (n + 1,).
+class Tree(NamedTuple):
+    """A labelled tree that breaks rules, with arrays of shape (n + 1,)."""
 
-    Parameters
-    ----------
-    tables : LabelTables
-    words : Words
-    heads, labels : int32 array of shape (n + 1,)
-    broken : uint16 array of shape (n + 1,)
-        The rules that are broken at each word, a bit for each.
-    """
-
-    def __init__(
-        self,
-        tables: LabelTables,
-        words: Words,
-        heads: NDArray[np.int32],
-        labels: NDArray[np.int32],
-        broken: NDArray[np.uint16],
-    ) -> None:
-        self.tables, self.words, self.heads, self.labels = tables, words, heads, labels
-        self.broken = broken
+    tables: LabelTables
+    words: Words
+    heads: NDArray[np.int32]
+    labels: NDArray[np.int32]
+    # The rules that are broken at each word, a bit for each.
+    broken: NDArray[np.uint16]
 
     def errors(self) -> Iterator[tuple[int, str]]:
         """List the words at which rules are broken, and the validator's names of these rules."""
@@ -348,48 +334,41 @@ def _unspaced_conflicts(tree: Tree, word: int, labels: NDArray[np.bool_]) -> Ite
     yield [tree.arc(parts[-1] if parts[-1] > word else parts[0])]
 
 
-class _Crossings:
-    """Crossings that make the attachment of punctuation wrong.
+def _crossings(tree: Tree, mark: int) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+    """Find the words between punctuation and its head, and those whose arcs cross its own.
 
-    Attributes
-    ----------
-    arcs : int array
-        Words whose arcs have one end between the mark and its head, and one on the mark's other
-        side, where ROOT counts too. All of these are wrong: either the head does not descend from
-        the mark's head, or the mark makes them nonprojective.
+    The crossing arcs have one end between the mark and its head, and one on the mark's other side,
+    where ROOT counts too. All of these are wrong: either the head does not descend from the mark's
+    head, or the mark makes them nonprojective.
     """
+    heads, own, places = tree.heads, int(tree.heads[mark]), np.arange(len(tree.heads))
+    between = (places > min(mark, own)) & (places < max(mark, own))
+    beyond = (places < mark) if mark < own else (places > mark)
+    crossing = (between & (beyond | (places == ROOT))[heads]) | (beyond & between[heads])
+    crossing[ROOT] = False
+    return between, np.flatnonzero(crossing)
 
-    def __init__(self, tree: Tree, mark: int) -> None:
-        heads, self.mark, self.head = tree.heads, mark, int(tree.heads[mark])
-        self.tree, places = tree, np.arange(len(heads))
-        self.between = (places > min(mark, self.head)) & (places < max(mark, self.head))
-        beyond = (places < mark) if mark < self.head else (places > mark)
-        crossing = (self.between & (beyond | (places == ROOT))[heads]) | (
-            beyond & self.between[heads]
-        )
-        crossing[ROOT] = False
-        self.arcs = np.flatnonzero(crossing)
 
-    @cached_property
-    def gap(self) -> NDArray[np.intp]:
-        """The words between the mark and its head that do not descend from that."""
-        return np.flatnonzero(self.between & ~self.tree.below(self.head))
+def _gap(tree: Tree, mark: int, between: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Find the words between punctuation and its head that do not descend from the head."""
+    return np.flatnonzero(between & ~tree.below(int(tree.heads[mark])))
 
 
 def _punctuation_names(tree: Tree, word: int) -> Iterator[str]:
-    found = _Crossings(tree, word)
-    if not tree.path(word)[tree.heads[found.arcs]].all():
+    between, crossing = _crossings(tree, word)
+    if not tree.path(word)[tree.heads[crossing]].all():
         yield "punct-causes-nonproj"
-    if len(found.gap):
+    if len(_gap(tree, word, between)):
         yield "punct-is-nonproj"
 
 
 def _punctuation_conflicts(tree: Tree, word: int, punct: NDArray[np.bool_]) -> Iterator[Conflict]:
-    found, places = _Crossings(tree, word), np.arange(len(tree.heads))
+    between, crossing = _crossings(tree, word)
+    own, places = int(tree.heads[word]), np.arange(len(tree.heads))
     # Places in the order in which they lie on the side of the mark's head, from the mark on.
-    order = (1 if found.head > word else -1) * (places - word)
-    for dep in found.arcs.tolist():
-        if found.between[dep]:
+    order = (1 if own > word else -1) * (places - word)
+    for dep in crossing.tolist():
+        if between[dep]:
             mark_heads, heads = order > order[dep], (order < 0) | (places == ROOT)
         else:
             head = tree.heads[dep]
@@ -399,12 +378,9 @@ def _punctuation_conflicts(tree: Tree, word: int, punct: NDArray[np.bool_]) -> I
             tree.condition(word, mark_heads & (places != ROOT), punct),
             tree.condition(dep, heads, None),
         ]
-    for lost in found.gap.tolist():
-        if tree.heads[found.head] == lost:
-            yield [
-                tree.condition(word, found.head, punct),
-                tree.condition(found.head, found.between, None),
-            ]
+    for lost in _gap(tree, word, between).tolist():
+        if tree.heads[own] == lost:
+            yield [tree.condition(word, own, punct), tree.condition(own, between, None)]
             continue
         # Whatever its arcs are inside this path, it does not lead to the mark's head.
         within = tree.path(lost)
@@ -450,16 +426,14 @@ class Rule(NamedTuple):
     conflicts: Callable[[Tree, int, NDArray[np.bool_]], Iterator[Conflict]]
 
 
-ONE_SUBJECT = Rule(kernel.SUBJECTS, "too-many-subjects", "subject", _pairs_of_children)
-ONE_OBJECT = Rule(kernel.OBJECTS, "too-many-objects", "obj", _pairs_of_children)
 # In the order in which the search takes them up: those that leave many ways out come last.
 RULES = (
     Rule(kernel.TAG, _tag_names, "advmod", _tag_conflicts),
     Rule(kernel.FIXED_UNDER_NAME, "rel-upos-fixed", "fixed", _arcs_of_children),
     Rule(kernel.LEFTWARD, "right-to-left-{relation}", "rightward", _own_arc),
     Rule(kernel.CHILD, _leaf_names, "", _child_conflicts),
-    ONE_SUBJECT,
-    ONE_OBJECT,
+    Rule(kernel.SUBJECTS, "too-many-subjects", "subject", _pairs_of_children),
+    Rule(kernel.OBJECTS, "too-many-objects", "obj", _pairs_of_children),
     Rule(kernel.GAP_IN_WORD, "goeswith-gap", "goeswith", _gap_conflicts),
     Rule(kernel.UNSPACED_PART, "goeswith-nospace", "goeswith", _unspaced_conflicts),
     Rule(kernel.CROSSED_PUNCTUATION, _punctuation_names, "punct", _punctuation_conflicts),

@@ -8,7 +8,7 @@ the morphologizer that goes with its label.
 
 # spaCy reads the annotations of factories at run time: no `from __future__ import annotations`.
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,21 +41,17 @@ class UDTagRepair(Pipe):
     name : str
     morphologizer : str
         Name of the morphologizer in the pipeline.
-    pipeline : callable
-        Returns the pipeline, or the morphologizer in a copy for another process, which has no
-        pipeline; None without either.
+    source : callable or Morphologizer
+        Returns the pipeline; in a copy for another process, which has no pipeline, its
+        morphologizer.
     """
 
-    def __init__(self, name: str, morphologizer: str, pipeline: Callable[[], Any]) -> None:
-        self.name, self.morphologizer, self.pipeline = name, morphologizer, pipeline
+    def __init__(self, name: str, morphologizer: str, source: Any) -> None:
+        self.name, self.morphologizer, self.source = name, morphologizer, source
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Take the morphologizer along to another process, and not the whole pipeline."""
-        try:
-            found: Any = self._find_morphologizer()
-        except ValueError as error:
-            found = error
-        return UDTagRepair, (self.name, self.morphologizer, _Copied(found))
+        return UDTagRepair, (self.name, self.morphologizer, self._find_morphologizer())
 
     def __call__(self, doc: Doc) -> Doc:
         """Repair a Doc; raises as `pipe`."""
@@ -96,11 +92,9 @@ class UDTagRepair(Pipe):
 
     def _find_morphologizer(self, vocab: Any = None) -> Morphologizer:
         """Find it in the pipeline, which has to be the one of the Docs with this vocabulary."""
-        nlp = self.pipeline()
-        if isinstance(nlp, ValueError):
-            raise nlp
-        if isinstance(nlp, Morphologizer):
-            return nlp
+        if isinstance(self.source, Morphologizer):
+            return self.source
+        nlp = self.source()
         if nlp is None or vocab not in (nlp.vocab, None):
             raise ValueError(
                 f"[{self.name}] expected Docs of the pipeline that the component was made for, "
@@ -126,15 +120,6 @@ class UDTagRepair(Pipe):
                 f"reads, but {others[0]!r} comes after it and replaces them: put it before"
             )
         return tagger
-
-
-class _Copied(NamedTuple):
-    """The morphologizer of a copy of the component, or the reason that there is none."""
-
-    found: Morphologizer | ValueError
-
-    def __call__(self) -> Morphologizer | ValueError:
-        return self.found
 
 
 class _Analyses(NamedTuple):

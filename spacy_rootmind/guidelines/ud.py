@@ -26,7 +26,7 @@ from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
 RulesOfSentences = Callable[[Sequence[WordsOfDoc]], Rules]
 """Makes the rules on the trees of sentences."""
 
-Guidelines = Callable[[Sequence[str]], RulesOfSentences]
+Guidelines = Callable[[tuple[str, ...]], RulesOfSentences]
 """Given the names of all labels by number, the root's first; raises ValueError for other labels
 than it is for."""
 
@@ -55,12 +55,8 @@ def ud_guidelines(fixed_tags: bool = False) -> Guidelines:
     return RegisteredFunction(config, partial(_guidelines_for, fixed_tags))
 
 
-def _guidelines_for(fixed_tags: bool, labels: Sequence[str]) -> "UDGuidelines":
-    return _compile(tuple(labels), fixed_tags)
-
-
 @lru_cache(maxsize=8)
-def _compile(labels: tuple[str, ...], fixed_tags: bool) -> "UDGuidelines":
+def _guidelines_for(fixed_tags: bool, labels: tuple[str, ...]) -> "UDGuidelines":
     return UDGuidelines(labels, fixed_tags)
 
 
@@ -158,25 +154,15 @@ class UDRules:
 
     def find_invalid(self, heads: NDArray[np.int32], labels: NDArray[np.int32]) -> list[int]:
         """List the sentences whose trees break rules; the trees lie one after the other."""
-        broken = self.tables.kernel.find_broken(
-            self.words, self.starts, self.sizes, heads.copy(), labels.copy()
-        )
-        if not broken.any():
-            return []
-        places = np.searchsorted(self.starts, np.flatnonzero(broken), side="right")
-        return (np.unique(places) - 1).tolist()
+        trees = self._invalid_trees(range(len(self.sizes)), [heads], [labels])
+        return [number for number, _ in trees]
 
     def find_conflicts(
         self, sentence: int, heads: NDArray[np.int32], labels: NDArray[np.int32]
     ) -> Iterator[Conflict]:
-        """Find the conflicts of a tree of a sentence; MISSING changes in place."""
-        own = slice(sentence, sentence + 1)
-        broken = self.tables.kernel.find_broken(
-            self.words, self.starts[own], self.sizes[own], heads, labels
-        )
-        if broken.any():
-            words = self.words_of(sentence)
-            yield from Tree(self.tables, words, heads, labels, broken).conflicts()
+        """Find the conflicts of a tree of a sentence."""
+        for _, tree in self._invalid_trees([sentence], [heads], [labels]):
+            yield from tree.conflicts()
 
     def find_errors(
         self, sentences: Sequence[int], heads: _Trees, labels: _Trees
@@ -198,7 +184,10 @@ class UDRules:
     def _invalid_trees(
         self, sentences: Sequence[int], heads: _Trees, labels: _Trees
     ) -> Iterator[tuple[int, Tree]]:
-        """List the trees that break rules, each with its place among all."""
+        """List the trees that break rules, each with its place among all.
+
+        An array of heads or labels may hold several trees, one after the other.
+        """
         chosen = np.array(sentences, dtype=np.intp)
         sizes, stops = self.sizes[chosen], np.cumsum(self.sizes[chosen])
         all_heads, all_labels = (

@@ -40,10 +40,10 @@ class TreeMatch:
 class TreeMatcher:
     """Match patterns over all trees of each sentence, with exact probabilities.
 
-    Patterns have the format of spaCy's `DependencyMatcher`, with all of its operators; the root has
-    no siblings. Docs have to be parsed with the setting `keep_trees`. Patterns name the labels of
-    the parser, also where a later component renames them. A label does not match if it has,
-    together with the arc, a probability below 0.001.
+    Patterns have the format of spaCy's `DependencyMatcher`, with all of its operators but without
+    "OP"; the root has no siblings. Docs have to be parsed with the setting `keep_trees`. Patterns
+    name the labels of the parser, also where a later component renames them. A label does not match
+    if it has, together with the arc, a probability below 0.001.
 
     Parameters
     ----------

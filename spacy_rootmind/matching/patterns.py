@@ -1,8 +1,7 @@
 """Patterns in the format of spaCy's DependencyMatcher, and the conditions on their tokens."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -96,7 +95,7 @@ def read_patterns(
     Raises ValueError if they are not as DependencyMatcher describes.
     """
     _check(key, patterns, vocab)
-    return [found for each in patterns for found in _read_pattern(key, each, attributes, labels)]
+    return [_read_pattern(key, each, attributes, labels) for each in patterns]
 
 
 def _check(key: str, patterns: Any, vocab: Vocab) -> None:
@@ -105,8 +104,8 @@ def _check(key: str, patterns: Any, vocab: Vocab) -> None:
             raise TypeError(f"expected the key as a string, received {key!r}")
         DependencyMatcher(vocab, validate=True).add(key, patterns)
         for node in (node for pattern in patterns for node in pattern):
-            if node["RIGHT_ATTRS"].get("OP", "1") not in ("1", "!"):
-                raise ValueError(f'expected "OP" as "1" or "!", received it in {node!r}')
+            if "OP" in node["RIGHT_ATTRS"]:
+                raise ValueError(f'expected no "OP", received it in {node!r}: use "NOT_IN"')
     except (AttributeError, KeyError, TypeError, re.error) as error:
         raise ValueError(
             f"expected each pattern as a list of dicts in the format of spaCy's DependencyMatcher, "
@@ -116,27 +115,18 @@ def _check(key: str, patterns: Any, vocab: Vocab) -> None:
 
 def _read_pattern(
     key: str, pattern: Sequence[Mapping[str, Any]], attributes: Conditions, labels: Conditions
-) -> Iterator[Pattern]:
-    """Read a pattern as one or more without a node that excludes attributes and label together."""
+) -> Pattern:
     numbers = {node["RIGHT_ID"]: number for number, node in enumerate(pattern)}
     relations = []
     for right, node in enumerate(pattern[1:], start=1):
         left, operator = numbers[node["LEFT_ID"]], node["REL_OP"]
         ends = (right, left) if operator.startswith(">") else (left, right)
         relations.append(Relation(*OPERATORS[operator], left, *ends))
-    choices = [_read_node(node["RIGHT_ATTRS"], attributes, labels) for node in pattern]
-    for nodes in product(*choices):
-        yield Pattern(key, nodes, tuple(relations))
+    nodes = [_read_node(node["RIGHT_ATTRS"], attributes, labels) for node in pattern]
+    return Pattern(key, tuple(nodes), tuple(relations))
 
 
-def _read_node(given: Mapping[str, Any], attributes: Conditions, labels: Conditions) -> list[Node]:
-    """Read a node's attributes: the ways to meet them, of which a token has at most one."""
-    others = {name: value for name, value in given.items() if name != "OP"}
-    label = {name: others.pop(name) for name in list(others) if name in ("DEP", "dep", DEP)}
-    if given.get("OP") != "!":
-        return [Node(attributes.number(others), labels.number(label))]
-    excluded = {"OP": "!"}
-    ways = [Node(attributes.number(others | excluded), 0)] if others or not label else []
-    if label:
-        ways.append(Node(attributes.number(others), labels.number(label | excluded)))
-    return ways
+def _read_node(given: Mapping[str, Any], attributes: Conditions, labels: Conditions) -> Node:
+    others = dict(given)
+    label = {name: others.pop(name) for name in given if name in ("DEP", "dep", DEP)}
+    return Node(attributes.number(others), labels.number(label))

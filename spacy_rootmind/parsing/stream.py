@@ -11,7 +11,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from spacy_rootmind.annotation.details import BROKEN, NOT_PROVEN
-from spacy_rootmind.annotation.extensions import get_guideline_status
+from spacy_rootmind.annotation.extensions import SentenceDetails
 from spacy_rootmind.formats.lines import InputError
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
 from spacy_rootmind.parsing.given import Context, finish_parse, run_pipeline, start_parse
@@ -161,7 +161,7 @@ def count_doc(doc: Doc, documents: int = 0) -> Counts:
     counts = [sum(not token.is_space for token in sentence) for sentence in doc.sents]
     status: list[str | None] = []
     if doc.user_data:
-        status = [get_guideline_status(each) for each in doc.sents]
+        status = [SentenceDetails.read(each).guideline_status for each in doc.sents]
     return Counts(
         documents,
         sum(count > 0 for count in counts),

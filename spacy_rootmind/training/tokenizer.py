@@ -15,12 +15,16 @@ from dataclasses import dataclass
 
 from spacy.tokenizer import Tokenizer
 
-from spacy_rootmind.annotation.joining_tokenizer import JoiningTokenizer, Joins, with_joins
-from spacy_rootmind.training.tokenizer_joins import learn_joins
+from spacy_rootmind.annotation.joining_tokenizer import (
+    JoiningTokenizer,
+    Joins,
+    Reading,
+    learn_joins,
+    with_joins,
+)
 from spacy_rootmind.training.tokenizer_proposals import (
     Characters,
     Chunks,
-    Reading,
     Spans,
     propose_affixes,
     propose_cases,

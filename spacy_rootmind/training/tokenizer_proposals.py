@@ -10,18 +10,11 @@ from typing import NamedTuple
 
 from spacy.tokenizer import Tokenizer
 
-from spacy_rootmind.training.tokenizer_rules import (
-    CASE,
-    INFIX,
-    PREFIX,
-    SUFFIX,
-    WHOLE,
-    Rule,
-)
+from spacy_rootmind.annotation.joining_tokenizer import Reading
+from spacy_rootmind.training.tokenizer_rules import CASE, INFIX, PREFIX, SUFFIX, WHOLE, Rule
 
-# Start and end of each token; a text with its gold tokens.
+# Start and end of each token.
 Spans = tuple[tuple[int, int], ...]
-Reading = tuple[str, Spans]
 
 # Least occurrences of a string for a special case, least number of different strings for a pattern,
 # and least share of the places that a rule concerns in which it is right.

@@ -192,102 +192,46 @@ def test_sound_records_are_read(parsed):
 
 # --- random damage -----------------------------------------------------------------------------
 
-JUNK = [
-    None,
-    True,
-    -1,
-    10**12,
-    float("nan"),
-    float("inf"),
-    "text",
-    b"bytes",
-    [],
-    ["a", 1],
-    {},
-    {"format": 1},
-    np.zeros(0),
-    np.zeros((2, 3), dtype="i4"),
-    np.array(3),
-    np.array([1, -5, 10**15]),
-    np.array(["a", "b"]),
-    np.array([np.nan, np.inf]),
-    np.array([True, False]),
-]
+JUNK = [None, True, -1, 10**12, np.nan, "text", b"bytes", ["a", 1], {"format": 1}]
+JUNK += [np.zeros(0), np.zeros((2, 3), "i4"), np.array(3), np.array(["a"]), np.array([np.inf])]
 
 
-def places(record, path=()):
-    """Paths of all entries of a record."""
-    entries = record.items() if isinstance(record, dict) else enumerate(record)
-    for key, value in entries:
-        yield (*path, key)
-        if isinstance(value, dict | list):
-            yield from places(value, (*path, key))
-
-
-def damage(rng, record):
-    """Change some entries of a record at random."""
-    for _ in range(rng.choice([1, 1, 1, 3])):
-        *path, last = rng.choice(list(places(record)))
-        owner = record
-        for key in path:
-            owner = owner[key]
-        value = owner[last]
-        how = rng.randrange(5)
-        if how == 0:
-            del owner[last]
-        elif how == 1 and isinstance(owner, dict):
-            owner[rng.choice(["extra", 3, last])] = copy.deepcopy(rng.choice(JUNK))
-        elif how > 1 and isinstance(value, np.ndarray) and value.size and value.dtype.kind in "fi":
-            with np.errstate(invalid="ignore"):
-                owner[last] = damage_array(rng, value)
-        else:
-            owner[last] = copy.deepcopy(rng.choice(JUNK))
-        if not record:
-            break
-    return record
+def damage(rng, owner):
+    """Change an entry of a record at random, at any depth."""
+    key = rng.choice(list(owner) if isinstance(owner, dict) else range(len(owner)))
+    value = owner[key]
+    if isinstance(value, dict | list) and value and rng.random() < 0.8:
+        damage(rng, value)
+    elif rng.random() < 0.2:
+        del owner[key]
+    elif isinstance(value, np.ndarray) and value.size and rng.random() < 0.7:
+        owner[key] = damage_array(rng, value)
+    else:
+        owner[key] = copy.deepcopy(rng.choice(JUNK))
 
 
 def damage_array(rng, array):
-    array = np.atleast_1d(array)
     changed = array.copy()
-    values = [np.nan, np.inf, -np.inf, 1e30, -1.0]
-    if array.dtype.kind == "i":
-        values = [-1, 99, np.iinfo(array.dtype).max]
+    values = [-1, 99, 2**31 - 1] if array.dtype.kind == "i" else [np.nan, -np.inf, 1e30, -1.0]
     changed.flat[rng.randrange(array.size)] = rng.choice(values)
-    choices = [
-        changed,
-        changed,
-        array[1:],
-        array[:0],
-        np.concatenate([array, array]),
-        array.astype(rng.choice(["f8", "i8", "u8", "i1", "?", "U3"])),
-        array[::-1],
-        array.reshape((1, -1)),
-        array[..., 0],
-    ]
-    return rng.choice(choices)
+    with np.errstate(invalid="ignore"):
+        other = array.astype(rng.choice(["f8", "i8", "u8", "?", "U3"]))
+    return rng.choice([changed, changed, other, array[1:], array[::-1], array[None], array[..., 0]])
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 2**32))
 def test_random_damage_never_raises_anything_else(parser, parsed, seed):
+    """Neither does training, whose error names the component and the sentence."""
     rng = random.Random(seed)
-    record = damage(rng, copy.deepcopy(first_record(parsed)))
+    record = copy.deepcopy(first_record(parsed))
+    damage(rng, record["distributions"] if rng.random() < 0.5 else record)
     doc = with_record(parsed, record)
     read_everything(doc)
     has_distributions(doc)
     if rng.random() < 0.1:
         assert_parser_does_not_mind(parser, doc)
-
-
-@settings(max_examples=60, deadline=None, derandomize=True)
-@given(seed=st.integers(0, 2**32))
-def test_training_on_random_damage_names_component_and_sentence(parser, parsed, seed):
-    rng = random.Random(seed)
-    record = copy.deepcopy(first_record(parsed))
-    record = {**record, "distributions": damage(rng, record["distributions"])}
-    pipe = parser.get_pipe("root_mst")
-    example = Example(new_doc(parser.vocab), with_record(parsed, record))
+    pipe, example = parser.get_pipe("root_mst"), Example(new_doc(parser.vocab), doc)
     try:
         loss, _ = pipe.get_loss([example], pipe.model.predict(pipe.training_input([example])))
     except ValueError as error:

@@ -1,7 +1,5 @@
 """Trees written into a Doc, against plain Python over the same heads."""
 
-import itertools
-
 import numpy as np
 import pytest
 import spacy
@@ -74,20 +72,6 @@ def test_set_trees_of_random_sentences(vocab, n_sentences):
         doc = plain_doc(vocab, len(heads))
         write(doc, heads, starts)
         assert_doc_agrees(doc, heads, starts)
-
-
-def test_set_trees_zigzag_defeats_ten_sweeps(vocab):
-    # Heads alternate between the two ends and close in: every sweep of spaCy's own hands edges on
-    # by one turn only.
-    n = 60
-    order = [i // 2 if i % 2 == 0 else n - 1 - i // 2 for i in range(n)][::-1]
-    heads = [0] * n
-    heads[order[0]] = order[0]
-    for above, below in itertools.pairwise(order):
-        heads[below] = above
-    doc = plain_doc(vocab, n)
-    write(doc, heads, [0])
-    assert_doc_agrees(doc, heads, [0])
 
 
 def test_set_trees_overwrites_an_earlier_parse(vocab):

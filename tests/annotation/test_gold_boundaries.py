@@ -54,21 +54,9 @@ def tokens(text):
 @pytest.mark.parametrize(
     ("predicted", "gold", "starts", "expected"),
     [
-        ("a b c d", None, (0, 2), [-1, 0, 1, 0]),
         # Both pieces of "bc" come from the token that starts a sentence; the first piece starts it.
         ("a b|c d", "a bc d", (0, 1), [-1, 1, (0, -1), 0]),
         ("a bc de f", "a b|c d|e f", (0, 1, 5), [-1, 1, 0, 1]),
-        # Leading whitespace is no question, and neither is the first word.
-        ("n a b c", None, (0, 3), [-1, -1, 0, 1]),
-        ("n a b c", None, (0, 1, 3), [-1, -1, 0, 1]),
-        # Whitespace between: the sentence's first word counts.
-        ("a b n c", None, (0, 2), [-1, 0, -1, 1]),
-        ("a b n c", None, (0, 3), [-1, 0, -1, 1]),
-        ("a n b n c", None, (0, 1, 3), [-1, -1, 1, -1, 1]),
-        # A sentence of whitespace alone is followed by one.
-        ("a n n b", None, (0, 1, 3), [-1, -1, -1, 1]),
-        ("a b n", None, (0, 2), [-1, 0, -1]),
-        ("n n", None, (0, 1), [-1, -1]),
         # Only one side has whitespace.
         ("a n b n c", "a b c", (0, 1), [-1, -1, 1, -1, 0]),
         ("a b c", "a n b n c", (0, 1), [-1, 1, 0]),
@@ -194,6 +182,11 @@ def test_words_without_a_head(text, heads, deps, truths, starts):
     example = docs_of(text, heads=heads, deps=deps)
     assert truths_of(example) == truths
     assert training_starts(example, "ROOT").tolist() == starts
+
+
+def test_no_sentence_of_whitespace_starts_where_nothing_is_stated():
+    row = TokenRow([Doc(VOCAB, words=["\n", "a", " ", "b"]), Doc(VOCAB, words=["a", "b"])])
+    assert annotated_starts(row, "ROOT").tolist() == [1, -1, -1, 0, 1, 0]
 
 
 def test_heads_set_by_hand_leave_open_where_sentences_start():

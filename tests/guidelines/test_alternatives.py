@@ -1,15 +1,14 @@
 """Alternatives keep guidelines: by the official validator, and in pipelines."""
 
-import io
 import json
 
 import numpy as np
 import pytest
 import spacy
-import udtools
 from parsers import changeable, gold_examples, make_nlp, read_conllu, train
 from reference_sampling import assert_fits, order_law
 from spacy.tokens import Doc
+from ud_sentences import syntax_errors
 
 from spacy_rootmind import render
 from spacy_rootmind.formats.conllu import write_conllu
@@ -57,24 +56,13 @@ def key(parse):
     return (*parse.heads.tolist(), *parse.deps)
 
 
-def errors_of(docs):
-    """The numbers of the Docs in which the validator finds errors of syntax."""
-    data = b""
-    for number, doc in enumerate(docs):
-        data += write_conllu(doc, InputRecord(f"{number}", 1, text=doc.text), 0)
-    validator = udtools.Validator(lang="ud", level=3, output=None)
-    errors = validator.validate_file_handle(io.StringIO(data.decode())).error_tracker
-    names = {e.sentid for e in errors if e.is_error() and e.testclass.name == "SYNTAX"}
-    return {int(name.partition(":")[0]) for name in names}
-
-
 @pytest.fixture
 def accepted(parse, nlp):
     """Log probabilities of all trees that the validator accepts, best first."""
 
     def accepted(labelled):
         every = parse(guidelines=None, alternatives=kbest(ALL, labelled=True))
-        wrong = errors_of([own.to_doc() for own in every])
+        wrong = {number for number, _ in syntax_errors([own.to_doc() for own in every])}
         assert 20 < len(wrong) < len(every) - 20
         valid = [own for i, own in enumerate(every) if i not in wrong]
         if labelled:
@@ -158,13 +146,7 @@ def change(shipped):
 def errors_in(doc):
     """The broken rules of alternatives, except rules on parts of speech."""
     found = [own.to_doc() for sentence in doc.sents for own in sentence._.parses]
-    data = b""
-    for number, each in enumerate(found):
-        data += write_conllu(each, InputRecord(f"{number}", 1, text=each.text), 0)
-    validator = udtools.Validator(lang="ud", level=3, output=None)
-    errors = validator.validate_file_handle(io.StringIO(data.decode())).error_tracker
-    names = {e.testid for e in errors if e.is_error() and e.testclass.name == "SYNTAX"}
-    return {name for name in names if not is_tag_rule(name)}
+    return {name for _, name in syntax_errors(found) if not is_tag_rule(name)}
 
 
 def is_parse(alternative):

@@ -2,7 +2,6 @@
 
 import itertools
 from collections import Counter
-from functools import partial
 
 import numpy as np
 import pytest
@@ -23,7 +22,6 @@ from spacy_rootmind import decode
 from spacy_rootmind.guidelines.rules import LabelTables
 from spacy_rootmind.guidelines.ud import UDGuidelines
 from spacy_rootmind.guidelines.words import TAGS, read_words
-from spacy_rootmind.trees.constrained import decode_valid
 
 
 def change(rng, sentence):
@@ -131,29 +129,6 @@ def test_safe_arcs_break_no_rule_in_projective_trees(fixed_tags):
         assert rules.find_errors([0], [heads], [labels]) == [[]]
 
 
-def test_the_tree_of_a_long_sentence_with_random_scores():
-    """Its labels take many rounds, and the search does not end within the limit."""
-    rng, n = rng_for("guidelines", "long"), 80
-    rules = as_rules([random_sentence(rng, n)])
-    scores = rng.normal(size=(n + 1, n + 1))
-    log_probs = rng.normal(size=(n + 1, n + 1, len(LABELS) - 1))
-    log_probs -= np.logaddexp.reduce(log_probs, axis=2, keepdims=True)
-    labels = partial(best_labels, log_probs), partial(all_labels, log_probs)
-    found = decode_valid([scores], *labels, rules)
-    assert found.valid.all()
-    assert not found.proven.any()
-    assert rules.find_errors([0], [found.heads], [found.labels]) == [[]]
-
-
-def all_labels(log_probs, deps, heads):
-    return log_probs[deps, heads]
-
-
-def best_labels(log_probs, deps, heads):
-    found = all_labels(log_probs, deps, heads)
-    return found.argmax(axis=1) + 1, found.max(axis=1)
-
-
 # --- labels and words --------------------------------------------------------------------------
 
 
@@ -225,42 +200,3 @@ def test_tags_that_may_be_wrong_rule_nothing_out():
     assert free.mask(0)[3, 2, det]
     assert not fixed.mask(0)[1, 2, [det, aux, punct]].any()
     assert fixed.mask(0)[3, 2].nonzero()[0].tolist() == [punct]
-
-
-# --- treebanks ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["UD_English-EWT", "UD_Hungarian-Szeged", "UD_Vietnamese-VTB"])
-def test_treebanks_as_the_validator(name, ud_folder):
-    [path] = (ud_folder / name).glob("*-test.conllu")
-    blocks = path.read_text(encoding="utf8").strip().split("\n\n")
-    text = "\n\n".join([*blocks[::12], ""])
-    rows = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        columns = line.split("\t")
-        if columns[0] == "1":
-            rows.append([])
-        if columns[0].isdigit():
-            rows[-1].append((number, columns))
-    known = {columns[7] for own in rows for _, columns in own} - {"root"}
-    labels = ["root", *sorted(known | {"punct", "dep"})]
-    sentences = [gold_sentence(own, labels) for own in rows]
-    rules = as_rules(sentences, LabelTables(labels))
-    found = rules.find_errors(range(len(rows)), *trees_of(sentences))
-    errors = {
-        (own[word - 1][0], error)
-        for own, found_errors in zip(rows, found, strict=True)
-        for word, error in found_errors
-    }
-    assert errors == {(line, error) for line, error in validate(text) if error in RULE_NAMES}
-
-
-def gold_sentence(rows, labels):
-    words = [(int(one[6]), labels.index(one[7]), TAGS.index(one[3])) for _, one in rows]
-    heads, chosen, tags = np.array([(-1, -1, 0), *words], dtype=np.int32).T
-    feats = [
-        {},
-        *(dict(each.split("=") for each in one[5].split("|") if "=" in each) for _, one in rows),
-    ]
-    spaces = np.array([True, *("SpaceAfter=No" not in one[9].split("|") for _, one in rows)])
-    return heads.copy(), chosen.copy(), tags, feats, spaces

@@ -8,13 +8,12 @@ import pytest
 import spacy
 from reference import enumerate_trees
 from spacy.matcher import DependencyMatcher
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc
 
 import spacy_rootmind
 from spacy_rootmind import TreeDistribution, TreeMatcher
 from spacy_rootmind.annotation.details import ParseDetails, StoredTrees
-from spacy_rootmind.annotation.records import read_record, store_records
-from spacy_rootmind.pipeline.alternatives import sample
+from spacy_rootmind.annotation.records import store_records
 
 OPERATORS = [
     *("<", ">", "<<", ">>", ".", ".*", ";", ";*", "$+", "$-", "$++", "$--"),
@@ -28,13 +27,13 @@ RANDOM_NODES = [
     {"DEP": "x"},
     {"DEP": {"NOT_IN": ["x"]}},
     {"DEP": {"REGEX": "^ROOT|y"}, "ORTH": "a"},
-    {"ORTH": "a", "DEP": "x", "OP": "!"},
+    {"ORTH": {"NOT_IN": ["a"]}, "DEP": "x"},
 ]
 REAL_NODES = [
     {"POS": "VERB"},
     {"POS": {"IN": ["NOUN", "PROPN", "PRON"]}},
     {"DEP": {"IN": ["nsubj", "obj", "obl", "ROOT"]}},
-    {"POS": "DET", "OP": "!"},
+    {"POS": {"NOT_IN": ["DET"]}},
 ]
 TEXT = (
     "She saw the man with the telescope. The old man the boat near the river, and we left. "
@@ -184,46 +183,6 @@ def relation(left, operator, right, **attributes):
     return {"LEFT_ID": left, "REL_OP": operator, "RIGHT_ID": right, "RIGHT_ATTRS": attributes}
 
 
-def test_samples(nlp):
-    """Counts among the parser's own samples of labelled trees, for which nothing is kept."""
-    k, counts = 20_000, []
-    guidelines = nlp.get_pipe("root_mst").settings.guidelines
-    # With guidelines, samples are of the trees that keep them.
-    spacy_rootmind.configure(nlp, alternatives=sample(k, labelled=True), guidelines=None)
-    doc = nlp(TEXT[: TEXT.index(" He told")])
-    spacy_rootmind.configure(nlp, alternatives=None, guidelines=guidelines)
-    matcher = TreeMatcher(nlp.vocab)
-    noun = {"RIGHT_ID": "noun", "RIGHT_ATTRS": {"POS": "NOUN"}}
-    head, case = relation("noun", "<", "head"), relation("noun", ">", "case", DEP="case")
-    matcher.add("head", [[noun, head]])
-    matcher.add("obj det", [[noun, head, relation("noun", ">", "det", DEP="det")]])
-    matcher.add("sibling", [[noun, case, relation("noun", "$--", "other", DEP="nsubj")]])
-    for match in matcher(doc, threshold=0.005):
-        sent = match.tokens[0].sent
-        drawn = read_record(sent).alternatives
-        names = np.array(drawn.label_names)
-        first, *others = (token.i - sent.start for token in match.tokens)
-        if match.key == "sibling":
-            case, other = others
-            has = drawn.heads[:, first] == drawn.heads[:, other]
-            # A root is its own head there.
-            has &= (drawn.heads[:, first] != first) & (drawn.heads[:, other] != other)
-            has &= names[drawn.labels[:, other]] == "nsubj"
-            has &= drawn.heads[:, case] == first
-            has &= names[drawn.labels[:, case]] == "case"
-        else:
-            has = drawn.heads[:, first] == others[0]
-            for det in others[1:]:
-                has &= (drawn.heads[:, det] == first) & (names[drawn.labels[:, det]] == "det")
-        counts.append((has.sum(), match.prob))
-    drawn, probs = np.array(counts).T
-    z = (drawn - k * probs) / np.sqrt(k * probs * (1 - probs) + 1)
-    assert len(z) > 15
-    assert ((probs > 0.05) & (probs < 0.95)).sum() >= 6
-    assert np.abs(z).max() < 4.5, list(zip(drawn, probs, z, strict=True))
-    assert 0.5 < z.std() < 1.6
-
-
 def test_probabilities_of_arcs(nlp):
     [sent] = nlp("She saw the man with the telescope.").sents
     for token in sent:
@@ -250,11 +209,7 @@ def test_trees_move_with_a_sentence(nlp):
                                    relation("v", ">", "s", DEP="nsubj")]}
     )  # fmt: skip
     doc = nlp(TEXT)
-    texts = [(match.prob, [token.text for token in match.tokens]) for match in matcher(doc)]
     last = list(doc.sents)[-1]
-    [stored] = DocBin(docs=[doc], store_user_data=True).get_docs(nlp.vocab)
-    for other in (doc.copy(), Doc(nlp.vocab).from_bytes(doc.to_bytes()), stored):
-        assert [(m.prob, [t.text for t in m.tokens]) for m in matcher(other)] == texts
     in_last = [(m.prob, m.in_parse) for m in matcher(last)]
     assert in_last
     alone = last.as_doc(copy_user_data=True)
@@ -276,7 +231,7 @@ def test_trees_move_with_a_sentence(nlp):
         ([{"RIGHT_ID": "a", "RIGHT_ATTRS": {"HEAD": 1}}], "HEAD -> Extra inputs|HEAD"),
         ([{"RIGHT_ID": "a", "RIGHT_ATTRS": {"DEP": {"REGEX": "("}}}], "unterminated"),
         ([{"RIGHT_ID": "a", "RIGHT_ATTRS": {"OP": "+"}}], "E1016"),
-        ([{"RIGHT_ID": "a", "RIGHT_ATTRS": {"OP": "{2}"}}], '"OP" as "1" or "!"'),
+        ([{"RIGHT_ID": "a", "RIGHT_ATTRS": {"OP": "!"}}], 'expected no "OP"'),
         ([{"RIGHT_ID": "a", "RIGHT_ATTRS": {}}, relation("a", ">>>", "b")], "E1007"),
         ([{"RIGHT_ID": "a", "RIGHT_ATTRS": {}}, relation("c", ">", "b")], "E101"),
     ],

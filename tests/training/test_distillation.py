@@ -4,15 +4,12 @@ import math
 
 import numpy as np
 import pytest
-import reference
 import spacy
 from gradients import assert_directional
 from parsers import SMALL_MODEL, assign, gold_examples, make_nlp, train
-from reference import FloatArray
 from spacy.tokens import Doc
 from spacy.training import Example
 from strategies import rng_for
-from thinc.api import Ops
 
 from spacy_rootmind import TreeDistribution
 from spacy_rootmind.annotation.gold import GoldBatch
@@ -20,44 +17,9 @@ from spacy_rootmind.annotation.records import read_record
 from spacy_rootmind.annotation.sentences import sentences_of
 from spacy_rootmind.annotation.teacher_records import average
 from spacy_rootmind.network.architecture import ParserInput
-from spacy_rootmind.network.layout import Layout
-from spacy_rootmind.training.losses import tree_cross_entropy
 from spacy_rootmind.trees.conventions import MISSING
 
-OPS = Ops()
 TEXT = "The cat  saw a dog that slept.\nShe said that it rained. A man waved!"
-
-
-def buckets_of(lengths):
-    return Layout.from_lengths(OPS, lengths).buckets
-
-
-def teacher_marginals(rng, bucket, scale=1.0):
-    scores = scale * rng.standard_normal(bucket.allowed.shape)
-    return TreeDistribution(scores, lengths=bucket.lengths).marginals, scores
-
-
-# --- the loss ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
-def test_cross_entropy_is_the_sum_over_all_trees(n):
-    """-sum_t q(t) log p(t), one tree at a time."""
-    rng = rng_for("cross entropy", n)
-    [bucket] = buckets_of([n])
-    trees = reference.enumerate_trees(n, True)
-    marginals, taught = teacher_marginals(rng, bucket)
-    scores = rng.standard_normal(bucket.allowed.shape)
-
-    def log_probs(square: FloatArray) -> FloatArray:
-        each = np.array([reference.tree_score(square[0], tree) for tree in trees])
-        return each - np.logaddexp.reduce(each)
-
-    loss, gradient = tree_cross_entropy(scores, bucket, marginals)
-    assert loss == pytest.approx(-(np.exp(log_probs(taught)) * log_probs(scores)).sum(), rel=1e-9)
-    assert_directional(
-        lambda: tree_cross_entropy(scores, bucket, marginals)[0], scores, gradient, rng
-    )
 
 
 # --- what a Doc keeps --------------------------------------------------------------------------

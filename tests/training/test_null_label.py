@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import reference
-from gradients import OPS, assert_directional, in_double
+from gradients import OPS, in_double
 from parsers import SMALL_MODEL, changeable, gold_examples, make_nlp, score_labels, train
 from strategies import rng_for
 
@@ -14,7 +14,7 @@ from spacy_rootmind.network.arc_scorer import BiaffineArcs
 from spacy_rootmind.network.architecture import ParserInput, ParserScores
 from spacy_rootmind.network.label_scorer import BiaffineLabels, begin_label_scores, find_best_labels
 from spacy_rootmind.network.refine import Refine
-from spacy_rootmind.network.tree_scorer import TreeGradient, TreeInput, TreeScorer
+from spacy_rootmind.network.tree_scorer import TreeInput, TreeScorer
 from spacy_rootmind.training.losses import tree_crf
 from spacy_rootmind.training.objective import (
     EARLY_ROUND_WEIGHT,
@@ -139,30 +139,6 @@ def test_loss_is_that_of_gold_labels_and_of_wrong_arcs(null_label):
         of_wrong = score_labels(batch.scorer, trees, *arcs)
         expected += NULL_WEIGHT * cross_entropy(of_wrong, [len(NUMBERS)] * len(wrong))
     assert batch.loss(trees)[0] == pytest.approx(expected, rel=1e-9)
-
-
-@pytest.mark.parametrize("with_labels", [True, False])
-def test_gradient_of_the_loss_matches_finite_differences(with_labels):
-    batch = Batch("gradient")
-    if not with_labels:
-        batch.gold.deps[:] = 0
-    trees, backprop = batch.scorer.begin_update(batch.given)
-    _, gradient, backprop_labels = batch.loss(trees)
-    d_rows = np.zeros_like(trees.rows)
-    for backprop_own, d_labels in zip(backprop_labels, gradient.labels, strict=True):
-        d_rows += backprop_own(d_labels)
-    backprop(TreeGradient(gradient.rounds, d_rows))
-
-    def loss():
-        return batch.loss(batch.scorer.predict(batch.given))[0]
-
-    gradients = [
-        (node.get_param(name), node.get_grad(name).copy())
-        for node in batch.scorer.walk()
-        for name in node.param_names
-    ]
-    for value, gradient in gradients:
-        assert_directional(loss, value, gradient, rng_for("null label"), directions=1)
 
 
 # --- the component -------------------------------------------------------------------------------

@@ -197,17 +197,6 @@ def test_words_are_learnt():
     assert fit(WORDS[::-1]).tokenizer.joins == fitted.tokenizer.joins
 
 
-def test_vietnamese(ud_folder):
-    """A quarter of the training set mends nearly half of a test set's wrong tokens."""
-    folder = ud_folder / "UD_Vietnamese-VTB"
-    [train], [test] = (sorted(folder.glob(f"*{s}.conllu")) for s in ("train", "test"))
-    nlp = spacy.blank("xx")
-    fitted = fit_tokenizer(nlp.tokenizer, gold_tokens(train, nlp.vocab))
-    readings = gold_tokens(test, nlp.vocab)
-    before, after = (f_score(each, readings) for each in (nlp.tokenizer, fitted.tokenizer))
-    assert 1 - after < 0.55 * (1 - before)
-
-
 def test_any_text_stays():
     """Every token is a run of tokens of spaCy's tokenizer, with the same spaces."""
     both = with_joins(fit(WORDS).tokenizer, Joins(True, *fit(WORDS).tokenizer.joins[1:]))
@@ -240,19 +229,14 @@ def test_long_texts_take_linear_time():
 
 
 def test_pipelines_keep_their_tokenizer(tmp_path):
-    callback = {"@callbacks": "spacy_rootmind.fit_tokenizer.v1", "path": str(tmp_path / "a.spacy")}
-    nlp = spacy.blank("xx", config={"initialize": {"before_init": callback}})
-    docs = []
-    for text, spans in map(reading, [*WORDS, *NUMBERS]):
-        forms = [text[a:b] for a, b in spans]
-        docs.append(Doc(nlp.vocab, words=forms, spaces=[text[b : b + 1] == " " for _, b in spans]))
-    DocBin(docs=docs).to_disk(tmp_path / "a.spacy")
+    nlp = before_init("xx", tmp_path / "a.spacy")
+    docs = write_docs(tmp_path / "a.spacy", nlp.vocab, [*WORDS, *NUMBERS])
     nlp.initialize()
     texts = [doc.text for doc in docs]
     expected = [[token.text for token in doc] for doc in docs]
     nlp.to_disk(tmp_path / "saved")
     loaded = spacy.load(tmp_path / "saved")
-    loaded.config["initialize"]["before_init"] = callback
+    loaded.config["initialize"]["before_init"] = nlp.config["initialize"]["before_init"]
     in_memory = spacy.blank("xx", config={"nlp": {"tokenizer": nlp.config["nlp"]["tokenizer"]}})
     in_memory.from_bytes(nlp.to_bytes())
     for each in (nlp, loaded, in_memory, pickle.loads(pickle.dumps(nlp))):
@@ -322,27 +306,30 @@ def gold_tokens(path, vocab):
     return [(doc.text, [(t.idx, t.idx + len(t)) for t in doc]) for doc in docs]
 
 
-def test_treebank(ud_folder):
-    """Most of a test set's wrong tokens are right after fitting to the training set."""
-    folder = ud_folder / "UD_Afrikaans-AfriBooms"
+@pytest.mark.parametrize(
+    ("name", "left"), [("UD_Afrikaans-AfriBooms", 0.2), ("UD_Vietnamese-VTB", 0.55)]
+)
+def test_treebank(ud_folder, name, left):
+    """At most this share of a test set's wrong tokens is left after fitting."""
+    folder = ud_folder / name
     [train], [test] = (sorted(folder.glob(f"*{s}.conllu")) for s in ("train", "test"))
-    nlp = spacy.blank(train.name[:2])
+    nlp = spacy.blank("xx" if train.name.startswith("vi") else train.name[:2])
     readings = gold_tokens(test, nlp.vocab)
     fitted = fit_tokenizer(nlp.tokenizer, gold_tokens(train, nlp.vocab))
     before, after = (f_score(each, readings) for each in (nlp.tokenizer, fitted.tokenizer))
-    assert 1 - after < 0.2 * (1 - before)
+    assert 1 - after < left * (1 - before)
 
 
 # --- in a pipeline -----------------------------------------------------------------------------
 
 
-def write_docs(path, vocab, kinds=tuple(LEARNT)):
+def write_docs(path, vocab, marked):
     docs = []
-    for taught, _ in map(LEARNT.get, kinds):
-        text, spans = reading(taught)
+    for text, spans in map(reading, marked):
         spaces = [text[end : end + 1] == " " for _, end in spans]
         docs.append(Doc(vocab, words=[text[a:b] for a, b in spans], spaces=spaces))
     DocBin(docs=docs).to_disk(path)
+    return docs
 
 
 def before_init(lang, path):
@@ -357,22 +344,10 @@ def fitted_nlp(tmp_path_factory):
     nlp = before_init("en", folder)
     with pytest.raises(ValueError, match=r"expected a \.spacy file.*before_init"):
         nlp.initialize()
-    write_docs(folder / "train.spacy", nlp.vocab)
+    write_docs(folder / "train.spacy", nlp.vocab, [taught for taught, _ in LEARNT.values()])
     nlp.initialize()
     assert words(nlp.tokenizer, "no!!!!!!!") == ["no", "!!!!!!!"]
     return nlp
-
-
-def test_pipeline_is_saved_with_its_tokenizer(fitted_nlp, tmp_path):
-    fitted_nlp.to_disk(tmp_path)
-    texts = [reading(marked)[0] for pair in LEARNT.values() for marked in pair]
-    expected = fitted_nlp.tokenizer.to_bytes(exclude=["vocab"])
-    in_memory = spacy.blank("en").from_bytes(fitted_nlp.to_bytes())
-    for loaded in (spacy.load(tmp_path), in_memory):
-        assert type(loaded.tokenizer) is Tokenizer
-        assert loaded.tokenizer.to_bytes(exclude=["vocab"]) == expected
-        for text in texts:
-            assert words(loaded.tokenizer, text) == words(fitted_nlp.tokenizer, text)
 
 
 @pytest.mark.workflow
@@ -391,7 +366,7 @@ def test_other_tokenizers_stay(tmp_path, caplog):
         pass
 
     nlp = before_init("en", tmp_path / "train.spacy")
-    write_docs(tmp_path / "train.spacy", nlp.vocab)
+    write_docs(tmp_path / "train.spacy", nlp.vocab, ["so|!!!"])
     nlp.tokenizer = own = Own(nlp.vocab)
     nlp.initialize()
     assert nlp.tokenizer is own
