@@ -23,7 +23,11 @@ from thinc.api import Config, Model, Optimizer, set_dropout_rate, to_numpy
 
 from spacy_rootmind.annotation.alignment import single_counterparts
 from spacy_rootmind.annotation.extensions import WORDS, register
-from spacy_rootmind.annotation.words import Expansion, read_expansion, write_expansions
+from spacy_rootmind.annotation.words import (
+    Expansion,
+    read_expansion,
+    write_expansions,
+)
 from spacy_rootmind.multiword.prior import NONE, Choices, Prior
 from spacy_rootmind.multiword.script_scorer import ChosenTokens
 from spacy_rootmind.multiword.scripts import Script, collect_scripts
@@ -191,19 +195,12 @@ class MWTExpander(TrainablePipe):
         Raises
         ------
         ValueError
-            If these are labels of another component, or the words of a reference are damaged.
+            If these are no labels of this component, or the words of a reference are damaged.
         """
         validate_get_examples(get_examples, f"MWTExpander.initialize ({self.name})")
         if labels is None:
             labels = self._collect(get_examples())
-        try:
-            for label in labels["labels"]:
-                Script.from_label(label)
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"[{self.name}] expected labels as `spacy init labels` writes them for this "
-                f"component, received {str(labels)[:80]!r}: {error}"
-            ) from error
+        self._check_labels(labels)
         if not labels["labels"]:
             logger.warning(
                 "[%s] found no words of multiword tokens in the examples, and will expand no "
@@ -215,6 +212,19 @@ class MWTExpander(TrainablePipe):
         docs = [example.predicted for example in islice(get_examples(), SAMPLE)]
         self.model.set_dim("nO", len(self.labels) + 1)
         self.model.initialize(X=ChosenTokens(docs, [np.arange(len(doc)) for doc in docs]))
+
+    def _check_labels(self, labels: Any) -> None:
+        """Refuse what `label_data` has not made, before anything is set."""
+        try:
+            numbers = range(len([Script.from_label(label) for label in labels["labels"]]) + 1)
+            counts = [count for own in labels["tokens"].values() for count in own.items()]
+            if not all(int(number) in numbers and count > 0 for number, count in counts):
+                raise ValueError("counts are not of these scripts")
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"[{self.name}] expected labels as `spacy init labels` writes them for this "
+                f"component, received {str(labels)[:80]!r}: {error}"
+            ) from error
 
     def _collect(self, examples: Iterable[Example]) -> dict[str, Any]:
         """Collect the scripts and count the tokens of references."""

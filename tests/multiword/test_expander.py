@@ -7,7 +7,7 @@ import pytest
 import spacy
 import srsly
 from parsers import COPIES, LISTENER, SMALL_MODEL
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Token
 from spacy.training import Example
 from spacy.util import fix_random_seed
 
@@ -295,17 +295,32 @@ def test_damaged_words_are_refused(damaged, trained):
             read()
 
 
-def test_labels_of_others_are_refused():
+def test_labels_of_others_are_refused(trained):
+    labels = trained.get_pipe("mwt_expander").label_data
     nlp = spacy.blank("fr")
     expander = nlp.add_pipe("mwt_expander", config={"model": MODEL})
     for wrong in (
         [],
         ["NOUN"],
         {"labels": ["NOUN"], "tokens": {}},
+        {"labels": labels["labels"]},
+        {**labels, "tokens": {"du": 3}},
+        {**labels, "tokens": {"du": {"99": 3}}},
     ):
         with pytest.raises(ValueError, match=r"\[mwt_expander\] expected labels"):
             expander.initialize(lambda: examples_of(nlp), nlp=nlp, labels=wrong)
         assert expander.labels == ()
+
+
+def test_a_taken_name_is_refused():
+    Token.remove_extension("words")
+    Token.set_extension("words", default=1)
+    try:
+        with pytest.raises(ValueError, match=r"Token\._\.words to be free"):
+            register_extensions()
+    finally:
+        Token.remove_extension("words")
+        register_extensions()
 
 
 def test_scores_count_forms_at_their_places():

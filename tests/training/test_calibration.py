@@ -9,11 +9,14 @@ import srsly
 from commandline import TOK2VEC, run_spacy
 from conftest import QUICKSTART
 from parsers import LISTENING, SMALL_MODEL, assign, gold_examples, make_nlp, train
+from reference import clean, enumerate_projective_trees, enumerate_trees
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 from strategies import rng_for
 
 from spacy_rootmind import sample_trees
+from spacy_rootmind.annotation.sentences import sentences_of
+from spacy_rootmind.network.architecture import ParserInput
 from spacy_rootmind.pipeline.calibration_corpus import (
     annotate_before,
     make_calibration_corpus,
@@ -44,6 +47,21 @@ def drawn_batches(rng, temperature, n_batches=6, b=40, n=7, scale=3.0, rate=0.0)
     return batches
 
 
+def loss_by_enumeration(batches, temperature, projective=False):
+    total, enumerate_all = 0.0, enumerate_projective_trees if projective else enumerate_trees
+    for scores, lengths, heads in batches:
+        for own, n, gold in zip(scores, lengths.tolist(), heads, strict=True):
+            trees = enumerate_all(n, True)
+            inside = clean(own[: n + 1, : n + 1]) / temperature
+            sums = inside[np.arange(1, n + 1), trees[:, 1:]].sum(axis=1)
+            weights = np.exp(sums - sums.max())
+            weights /= weights.sum()
+            for dep in range(1, n + 1):
+                if gold[dep] != MISSING:
+                    total -= np.log(weights[trees[:, dep] == gold[dep]].sum())
+    return total
+
+
 # --- fitting -----------------------------------------------------------------------------------
 
 
@@ -58,6 +76,14 @@ def test_fit_finds_the_temperature_that_gold_was_drawn_at(temperature, rate):
     # It is found to one percent, where the loss is flat to its square.
     least = (1 - 1e-4) * head_loss(batches, fitted)
     assert all(head_loss(batches, factor * fitted) >= least for factor in (0.5, 0.97, 1.03, 2.0))
+
+
+@pytest.mark.parametrize("projective", [False, True])
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
+def test_head_loss_is_that_of_enumeration(temperature, projective):
+    batches = drawn_batches(rng_for("head loss"), 1.0, n_batches=2, b=10, n=5, rate=0.3)
+    expected = loss_by_enumeration(batches, temperature, projective)
+    assert head_loss(batches, temperature, projective) == pytest.approx(expected, rel=1e-9)
 
 
 def test_fit_without_anything_known_is_one():
@@ -97,18 +123,46 @@ def make(weights):
     return make
 
 
-def test_fitted_temperatures_make_gold_heads_and_labels_most_probable(make, dev):
-    """By what a parse says of all arcs and labels of gold sentences."""
-    dev = dev[:6]
-    nlp = make(arc_threshold=1e-30)
+def test_fitted_temperature_makes_gold_heads_most_probable(make, dev):
+    nlp = make()
     parser = nlp.get_pipe("root_mst")
-    fitted = parser.fit_temperature(gold_examples(dev, nlp))
+    assert parser.temperature == 1.0
+    examples = gold_examples(dev, nlp)
+    fitted = parser.fit_temperature(examples)
     assert parser.temperature == parser.cfg["temperature"] == fitted
-    found = {name: parser.cfg[name] for name in ("temperature", "label_temperature")}
-    assert 1.0 not in found.values()
+    assert fitted != 1.0
+    # Against the network's own scores, by way of what it says of gold sentences.
+    batches = []
+    for gold in dev:
+        scores = parser.model.predict(ParserInput([gold], [sentences_of(gold)])).trees
+        sentences = list(gold.sents)
+        for bucket, arcs in zip(scores.layout.buckets, scores.arcs, strict=True):
+            heads = np.full(arcs.shape[:2], MISSING)
+            for i, number in enumerate(bucket.sentences):
+                sentence = sentences[number]
+                heads[i, 1 : len(sentence) + 1] = [
+                    0 if t.head == t else t.head.i - sentence.start + 1 for t in sentence
+                ]
+            batches.append((arcs, bucket.lengths, heads))
+    least = head_loss(batches, fitted)
+    for factor in (0.6, 0.9, 1.1, 1.6):
+        assert head_loss(batches, fitted * factor) > least
+    assert head_loss(batches, 1.0) > least
 
-    def losses():
-        total = np.zeros(2)
+
+def test_fitted_label_temperature_makes_gold_labels_most_probable(make, dev):
+    """Against what arcs say, where all other arcs and labels are as improbable as can be."""
+    dev = dev[:6]
+    nlp = make()
+    parser = nlp.get_pipe("root_mst")
+    parser.fit_temperature(gold_examples(dev, nlp))
+    fitted = parser.cfg["label_temperature"]
+    assert fitted != 1.0
+    assign(parser, arc_threshold=1e-30)
+
+    def loss(temperature):
+        parser.cfg["label_temperature"] = temperature
+        total = 0.0
         for gold in dev:
             [copy] = (eg.predicted for eg in gold_examples([gold], nlp))
             for token, own in zip(copy, gold, strict=True):
@@ -116,19 +170,14 @@ def test_fitted_temperatures_make_gold_heads_and_labels_most_probable(make, dev)
             parser(copy)
             for token in gold:
                 arcs = [arc for arc in copy[token.i]._.arcs if arc.head.i == token.head.i]
-                head_prob = sum(arc.prob for arc in arcs)
-                total[0] -= np.log(head_prob)
                 if token.head != token:
                     [right] = [arc.prob for arc in arcs if arc.dep == token.dep_] or [1e-30]
-                    total[1] -= np.log(right / head_prob)
+                    total -= np.log(right / sum(arc.prob for arc in arcs))
         return total
 
-    least = losses()
-    for i, name in enumerate(found):
-        for temperature in (found[name] * 0.7, found[name] * 1.4, 1.0):
-            parser.cfg[name] = temperature
-            assert losses()[i] > least[i]
-        parser.cfg[name] = found[name]
+    least = loss(fitted)
+    for temperature in (fitted * 0.7, fitted * 1.4, 1.0):
+        assert loss(temperature) > least
 
 
 @pytest.mark.parametrize("temperature", [0.4, 1.0, 2.5])
@@ -351,16 +400,17 @@ def workspace(tmp_path_factory, quickstart_docs, dev):
     DocBin(docs=joined).to_disk(folder / "train.spacy")
     DocBin(docs=dev).to_disk(folder / "dev.spacy")
 
-    def run(*command):
+    def run(*command, shared=False):
         text = (QUICKSTART / "configs" / "config.cfg").read_text(encoding="utf8")
         config = spacy.util.load_config_from_str(text, interpolate=False)
         config["corpora"]["calibrated_dev"]["pipe"] = "root_mst"
         parser = config["components"]["root_mst"]
         parser["decode"] = "labelled_tree"
-        parser["model"] = LISTENING
-        config["components"]["sentencizer"] = {"factory": "sentencizer"}
-        config["components"]["tok2vec"] = TOK2VEC
-        config["nlp"]["pipeline"] = ["sentencizer", "tok2vec", "root_mst"]
+        parser["model"] = LISTENING if shared else SMALL_MODEL
+        if shared:
+            config["components"]["sentencizer"] = {"factory": "sentencizer"}
+            config["components"]["tok2vec"] = TOK2VEC
+            config["nlp"]["pipeline"] = ["sentencizer", "tok2vec", "root_mst"]
         config["paths"].update(train="train.spacy", dev="dev.spacy")
         config["training"].update(max_steps=30, eval_frequency=10)
         logger = {"@loggers": "spacy.ConsoleLogger.v3", "output_file": "log.jsonl"}
@@ -374,13 +424,14 @@ def workspace(tmp_path_factory, quickstart_docs, dev):
     return run
 
 
+@pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.workflow
-def test_training_fits_the_temperature_of_what_it_saves(workspace, dev):
+def test_training_fits_the_temperature_of_what_it_saves(workspace, dev, shared):
     """Checkpoints are chosen by the scores that they have.
 
     The parse depends on the temperatures, which change from one evaluation to the next.
     """
-    done = workspace("train", "config.cfg", "--output", "out")
+    done = workspace("train", "config.cfg", "--output", "out", shared=shared)
     assert done.returncode == 0, done.stdout + done.stderr
     log = list(srsly.read_jsonl(workspace.folder / "log.jsonl"))
     assert len(log) == 4

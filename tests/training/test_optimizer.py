@@ -1,5 +1,7 @@
 """The compiled Adam against Thinc's: weights, moments, averages, and everything else it keeps."""
 
+import pickle
+
 import numpy as np
 import pytest
 import spacy
@@ -23,12 +25,12 @@ def gradients(rng, shape):
         yield (size * rng.normal(size=shape)).astype(np.float32)
 
 
-def take_steps(make, shape=(9,), **settings):
-    """Return weights and optimizer after steps with random gradients."""
+def take_steps(make, shape=(9,), given=None, **settings):
+    """Return weights and optimizer after steps with random gradients, or given ones."""
     rng = np.random.default_rng(1)
     optimizer = make(**settings)
     weights = rng.normal(size=shape).astype(np.float32)
-    for gradient in gradients(rng, shape):
+    for gradient in given or gradients(rng, shape):
         weights, cleared = optimizer(KEY, weights, gradient.copy())
         assert not cleared.any()
         optimizer.step_schedules()
@@ -93,6 +95,21 @@ def test_defaults_and_schedules_are_thincs():
     made, other = make_adam(), Adam()
     for name in ("learn_rate", "b1", "b2", "eps", "L2", "grad_clip", "L2_is_weight_decay"):
         assert getattr(made, name) == getattr(other, name)
+
+
+def test_a_run_is_resumed_in_either_direction():
+    """State goes on in another process, and in Thinc's own optimizer, and back."""
+    given = list(gradients(np.random.default_rng(4), (9,)))
+    _, expected = take_steps(Adam, (9,), given, L2=0.1)
+    for first, second in ((make_adam, make_adam), (make_adam, Adam), (Adam, make_adam)):
+        weights, before = take_steps(first, (9,), given[:120], L2=0.1)
+        after = second(L2=0.1)
+        saved = pickle.loads(pickle.dumps(before))
+        for name in ("mom1", "mom2", "averages", "nr_update"):
+            setattr(after, name, getattr(saved, name))
+        for gradient in given[120:]:
+            after(KEY, weights, gradient.copy())
+        assert_same((weights, after), (take_steps(Adam, (9,), given, L2=0.1)[0], expected))
 
 
 def test_a_pipeline_trains_with_it(quickstart_docs):
