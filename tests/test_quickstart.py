@@ -17,7 +17,7 @@ from spacy.training import Example
 from spacy_rootmind.cli.debug import check_examples, compare
 from spacy_rootmind.formats.conllu import read_sentences
 from spacy_rootmind.formats.conllu_sentence import DEPREL, FORM, HEAD
-from spacy_rootmind.formats.lines import Inputs
+from spacy_rootmind.formats.lines import lines_of
 from spacy_rootmind.trees.checks import is_projective
 
 ASSETS = QUICKSTART / "assets"
@@ -35,7 +35,7 @@ def sentences():
 
 
 def read(path):
-    return list(read_sentences(path, Inputs([path]).lines(path)))
+    return list(read_sentences(path, lines_of(path)))
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def heads_and_labels(path):
     """The text, and head and label of each word, of each sentence of a CoNLL-U file."""
     return {
         sentence.comment("text"): [(row[FORM], row[HEAD], row[DEPREL]) for row in sentence.words]
-        for sentence in read_sentences(str(path), Inputs([str(path)]).lines(str(path)))
+        for sentence in read_sentences(str(path), lines_of(str(path)))
     }
 
 

@@ -81,6 +81,11 @@ class ParseOptions:
     force: Force = False
     quiet: Quiet = False
 
+    def __post_init__(self) -> None:
+        if bool(self.inputs) == bool(self.texts):
+            received = "both" if self.texts else "neither"
+            raise ValueError(f"expected files to parse or --text, received {received}")
+
     @property
     def is_stdout(self) -> bool:
         """Whether the output is printed."""
@@ -214,13 +219,6 @@ def make_options(kind: type[Options], overrides: list[str] | None, **values: Any
         return kind(ParserSettings(**settings), **values)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-
-
-def check_input(options: ParseOptions) -> None:
-    """Check that there are either files or texts to parse."""
-    if bool(options.inputs) == bool(options.texts):
-        received = "both" if options.texts else "neither"
-        raise typer.BadParameter(f"expected files to parse or --text, received {received}")
 
 
 def read_settings(settings: list[str]) -> dict[str, Any]:
