@@ -51,9 +51,7 @@ class ParseOptions:
 
     command = PARSE
     settings: ParserSettings
-    inputs: Annotated[list[str], Argument(metavar="INPUT", show_default=False)] = field(
-        default_factory=list
-    )
+    inputs: Annotated[list[str], Argument(metavar="INPUT")] = field(default_factory=list)
     """Files to parse; - for stdin."""
     texts: Annotated[list[str], Option("--text", metavar="TEXT")] = field(default_factory=list)
     """A text to parse instead of files; may be repeated."""
