@@ -37,7 +37,7 @@ class InputRecord:
     # Whitespace around the text in its file. Between two texts, it is after the first.
     before: str = ""
     after: str = ""
-    # Where a piece of a longer text starts, in characters, and whether another one follows.
+    # The start of a piece of a longer text, in characters, and whether another one follows.
     start: int = 0
     goes_on: bool = False
     # The file's own line ends, in place of the line feeds of the text; empty if they are the same.
@@ -87,7 +87,7 @@ class InputRecord:
 
     @property
     def end(self) -> int:
-        """Where the piece ends in the text."""
+        """The end of the piece in the text."""
         return self.start + self.n_chars
 
     @property

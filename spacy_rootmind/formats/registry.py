@@ -102,7 +102,7 @@ def writer(form: str) -> Writer:
 
 
 class Output:
-    """What is written of Docs, one after the other: bytes after each of them, and at the end."""
+    """The bytes that a format writes: some after each Doc, and some at the end."""
 
     # The report's word for what was done with the input.
     verb = "Wrote"

@@ -70,7 +70,7 @@ class Given:
         self.record = record
         columns = sentence.given_columns
         self.attributes = [ATTRIBUTES[column] for column in columns]
-        # A row for each token, whose values are those of its topmost word.
+        # A row for each token, with the values of its topmost word.
         rows = iter(sentence.words)
         values = []
         for place in range(len(doc)):
