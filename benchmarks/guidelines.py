@@ -28,7 +28,6 @@ from udtools.udeval import evaluate, load_conllu
 from spacy_rootmind import configure
 from spacy_rootmind.formats.conllu import write_conllu
 from spacy_rootmind.formats.conllu_sentence import EMPTY, FEATS, UPOS
-from spacy_rootmind.formats.lines import Inputs
 from spacy_rootmind.formats.records import InputRecord
 from spacy_rootmind.formats.registry import read_records
 from spacy_rootmind.parsing.given import as_set
@@ -136,11 +135,9 @@ def score(gold: Path, text: str) -> dict[str, float]:
 def measure(model: str, treebank: Path, rounds: int) -> dict[str, Run]:
     """Parse a treebank in all ways, and again for the times."""
     pipeline, found = Pipeline(model), {}
-    records = list(read_records(Inputs([str(treebank)]), None))
+    records = list(read_records([str(treebank)]))
     replacing = list(
-        as_set(
-            read_records(Inputs([str(treebank)]), None), ParserSettings(model, replace_tags=True)
-        )
+        as_set(read_records([str(treebank)]), ParserSettings(model, replace_tags=True))
     )
     for name, (guidelines, gold_tags) in WAYS.items():
         with pipeline.way(guidelines, gold_tags) as nlp:
@@ -186,7 +183,7 @@ def main() -> None:
     options = parse_arguments()
     options.out.mkdir(parents=True, exist_ok=True)
     found = [measure(model, options.treebank, options.rounds) for model in options.models]
-    n_sentences = sum(1 for _ in read_records(Inputs([str(options.treebank)]), None))
+    n_sentences = sum(1 for _ in read_records([str(options.treebank)]))
     parts = [
         setup_line(),
         f"{options.treebank.name}: {n_sentences} sentences",

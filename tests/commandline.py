@@ -1,6 +1,7 @@
 """spaCy's command line as users run it, and small configs and corpora for it."""
 
 import atexit
+import io
 import json
 import os
 import re
@@ -166,6 +167,38 @@ def write_docs(path, docs):
 
 def read_docs(path, vocab):
     return list(DocBin().from_disk(path).get_docs(vocab))
+
+
+def lines_in(data):
+    """The lines of a file with this content."""
+    from spacy_rootmind.formats.lines import Line
+
+    return (Line(i, line) for i, line in enumerate(data.split(b"\n"), start=1))
+
+
+def sentences_in(data):
+    """The sentences of CoNLL-U, of a file or bytes, all of which are valid."""
+    from spacy_rootmind.formats.conllu import read_sentences
+    from spacy_rootmind.formats.records import Failure
+
+    data = data.read_bytes() if isinstance(data, Path) else data
+    found = list(read_sentences("out", lines_in(data)))
+    assert not any(isinstance(sentence, Failure) for sentence in found)
+    return found
+
+
+def misc(row):
+    """The attributes in the column MISC of a row of CoNLL-U."""
+    return dict(part.split("=", 1) for part in row[9].split("|") if part != "_")
+
+
+def errors_in(text, level):
+    """The names of the errors that UD's validator finds in CoNLL-U, up to a level."""
+    import udtools
+
+    validator = udtools.Validator(lang="en", level=level, output=None)
+    found = validator.validate_file_handle(io.StringIO(text)).error_tracker
+    return [error.testid for error in found if error.is_error()]
 
 
 def assert_one_root_each(doc):

@@ -11,7 +11,7 @@ from environments import make_installed
 
 from spacy_rootmind.formats.conllu import read_sentences
 from spacy_rootmind.formats.conllu_sentence import DEPREL, FORM, HEAD
-from spacy_rootmind.formats.lines import Inputs
+from spacy_rootmind.formats.lines import lines_of
 
 ASSETS = QUICKSTART / "assets"
 PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf8")
@@ -39,7 +39,7 @@ def heads_and_labels(path):
     """The text, and head and label of each word, of each sentence of a CoNLL-U file."""
     return {
         sentence.comment("text"): [(row[FORM], row[HEAD], row[DEPREL]) for row in sentence.words]
-        for sentence in read_sentences(str(path), Inputs([str(path)]).lines(str(path)))
+        for sentence in read_sentences(str(path), lines_of(str(path)))
     }
 
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from spacy_rootmind.bulk.pieces import Piece, cut_record
+from spacy_rootmind.bulk.pieces import cut_record
 from spacy_rootmind.bulk.schema import SENTENCES
 from spacy_rootmind.bulk.to_rows import EMPTY_LISTS, Row, sentence_batch, sentence_rows
-from spacy_rootmind.formats.jsonl import find_words, read_tokens
+from spacy_rootmind.formats.jsonl import make_record
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
 from spacy_rootmind.parsing.given import as_set
 from spacy_rootmind.parsing.settings import ParserSettings
@@ -25,7 +25,7 @@ CHUNK_CHARS = 100_000
 BATCH_ROWS = 4096
 
 Result = TypeVar("Result")
-OnDoc = Callable[[Doc, Piece, int], None]
+OnDoc = Callable[[Doc, InputRecord, int], None]
 
 
 # Pipelines of this process; their tokenizers and vocabularies are not safe for several threads.
@@ -118,8 +118,12 @@ class ArrowParser:
         columns = [data.column(name) if name in data.schema.names else None for name in names]
         for row in range(data.num_rows):
             # One at a time: documents may be long.
-            values = (None if c is None else c[row].as_py() for c in columns)
-            yield make_record(file, first_row + row, *values)
+            name, text, tokens = (None if c is None else c[row].as_py() for c in columns)
+            fields = {} if name is None else {"id": str(name)}
+            try:
+                yield make_record(file, first_row + row, text, tokens, fields)
+            except ValueError as error:
+                yield Failure(file, first_row + row, str(error), name=fields.get("id"))
 
     def load(self) -> Language:
         """Load the pipeline, or return the one that this process has loaded before.
@@ -154,13 +158,13 @@ class ArrowParser:
     def parse_pieces(
         self,
         records: InputRecords,
-        convert: Callable[[Doc, Piece, int], Result],
+        convert: Callable[[Doc, InputRecord, int], Result],
         counts: Counts,
         on_doc: OnDoc | None = None,
-    ) -> Iterator[tuple[Piece, Result | Failure]]:
+    ) -> Iterator[tuple[InputRecord | Failure, Result | Failure]]:
         """Parse documents in pieces, in order; yield each piece, and its Doc as it is converted.
 
-        `convert`, and `on_doc` after it, get a Doc, its piece, and the number of the document's
+        `convert`, and `on_doc` after it, get a Doc, its record, and the number of the document's
         sentences before it. If they raise an error, the piece fails.
 
         Raises ValueError if the pipeline cannot be loaded.
@@ -172,12 +176,10 @@ class ArrowParser:
         pieces = (piece for record in records for piece in cut_record(record, limit))
         n_before = 0
         for chunk in map(list, chunks(pieces, BATCH_ROWS, CHUNK_CHARS)):
-            converted: list[tuple[Piece, Result | Failure]] = []
+            converted: list[tuple[InputRecord | Failure, Result | Failure]] = []
             # Frees what the chunk adds to the vocabulary.
             with lock, nlp.memory_zone():
-                parsed = parse_records(
-                    nlp, (piece.record for piece in chunk), batch_size=self.settings.batch_size
-                )
+                parsed = parse_records(nlp, iter(chunk), batch_size=self.settings.batch_size)
                 for piece, found in zip(chunk, parsed, strict=True):
                     result: Result | Failure
                     if isinstance(found, Failure):
@@ -185,9 +187,9 @@ class ArrowParser:
                     else:
                         record, doc = found
                         try:
-                            result, of_doc = convert(doc, piece, n_before), count_doc(doc)
+                            result, of_doc = convert(doc, record, n_before), count_doc(doc)
                             if on_doc is not None:
-                                on_doc(doc, piece, n_before)
+                                on_doc(doc, record, n_before)
                             counts.add(of_doc)
                             n_before += of_doc.sentences
                         except Exception as error:
@@ -195,51 +197,32 @@ class ArrowParser:
                             result = record.failed(error)
                     if isinstance(result, Failure):
                         counts.add_error(result)
-                    if piece.is_last:
+                    if not piece.goes_on:
                         counts.documents += 1
                         n_before = 0
                     converted.append((piece, result))
             yield from converted
 
 
-def make_record(
-    file: str, line: int, name: Any = None, text: Any = None, tokens: Any = None
-) -> InputRecord | Failure:
-    """Make a record from values of a table; a failure if they are not valid."""
-    fields = {} if name is None else {"id": str(name)}
-    try:
-        if text is None and tokens is None:
-            raise ValueError("expected a text or tokens, found null")
-        if text is not None and not isinstance(text, str):
-            raise ValueError(f"expected the text to be a string, found {type(text).__name__}")
-        if tokens is None:
-            return InputRecord(file, line, text=text, fields=fields)
-        words, starts = read_tokens(tokens)
-        spaces = None
-        if text is not None:
-            words, spaces, starts = find_words(text, words, starts)
-        return InputRecord(file, line, words=words, spaces=spaces, starts=starts, fields=fields)
-    except ValueError as error:
-        return Failure(file, line, str(error), name=fields.get("id"))
+def _rows(doc: Doc, record: InputRecord, n_before: int) -> list[Row]:
+    return sentence_rows(doc, record.start) or [{"start": 0, "end": 0, **EMPTY_LISTS}]
 
 
-def _rows(doc: Doc, piece: Piece, n_before: int) -> list[Row]:
-    return sentence_rows(doc, piece.start) or [{"start": 0, "end": 0, **EMPTY_LISTS}]
-
-
-def _numbered(pieces: Iterator[tuple[Piece, list[Row] | Failure]]) -> Iterator[list[Row]]:
+def _numbered(
+    pieces: Iterator[tuple[InputRecord | Failure, list[Row] | Failure]],
+) -> Iterator[list[Row]]:
     """Complete rows with the document's id and the number of the sentence; add rows of errors."""
     n_sentences = 0
     for piece, rows in pieces:
         if isinstance(rows, Failure):
             rows = [{"error": rows.error}]
-            if isinstance(piece.record, InputRecord):
+            if isinstance(piece, InputRecord):
                 rows[0] |= {"start": piece.start, "end": piece.end}
         for row in rows:
-            row["id"] = piece.record.id
+            row["id"] = piece.id
             if "error" not in row:
                 row["sentence"] = n_sentences
                 n_sentences += 1
-        if piece.is_last:
+        if not piece.goes_on:
             n_sentences = 0
         yield rows

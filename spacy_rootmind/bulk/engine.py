@@ -109,49 +109,43 @@ def results(
 
     `options` are options of `Client.map`. Raises the same errors as `run_parts`.
     """
-    try:
-        yield from _results(client, partial(client.map, function, pure=False, **options), items)
-    except (OSError, distributed.CancelledError, ClosedClientError) as error:
-        raise LostClusterError("The scheduler is gone, or has restarted") from error
-
-
-def _results(
-    client: Client, submit: Callable[[list[Item]], list[Future]], items: Sequence[Item]
-) -> Results[Item]:
     waiting = iter(items)
-    window = max(WINDOW, PARTS_A_THREAD * sum(client.nthreads().values()))
     running: dict[Future, Item] = {}
     ended = as_completed(loop=client.loop, with_results=True, raise_errors=False)
     seen = checked = time.monotonic()
-    while True:
-        if batch := list(islice(waiting, window - len(running))):
-            # One message to the scheduler for all of them.
-            futures = submit(batch)
-            running.update(zip(futures, batch, strict=True))
-            ended.update(futures)
-        if not running:
-            return
-        time.sleep(LOOK)
-        found = ended.next_batch(block=False)
-        if (now := time.monotonic()) > checked + CHECK:
-            checked = now
-            if client.nthreads():
-                seen = now
-            elif now > seen + PATIENCE:
-                raise LostClusterError("No workers are left, and no new one has come")
-            # Dask does not report a result that was lost with its worker, if it is an error when it
-            # is computed again.
-            found += [(future, None) for future in running if future.status == "error"]
-        for future, result in found:
-            if future in running:
-                if future.status == "error":
-                    result = future.exception()
-                    if isinstance(result, JobError):
+    try:
+        window = max(WINDOW, PARTS_A_THREAD * sum(client.nthreads().values()))
+        while True:
+            if batch := list(islice(waiting, window - len(running))):
+                # One message to the scheduler for all of them.
+                futures = client.map(function, batch, pure=False, **options)
+                running.update(zip(futures, batch, strict=True))
+                ended.update(futures)
+            if not running:
+                return
+            time.sleep(LOOK)
+            found = ended.next_batch(block=False)
+            if (now := time.monotonic()) > checked + CHECK:
+                checked = now
+                if client.nthreads():
+                    seen = now
+                elif now > seen + PATIENCE:
+                    raise LostClusterError("No workers are left, and no new one has come")
+                # Dask does not report a result that was lost with its worker, if it is an error
+                # when it is computed again.
+                found += [(future, None) for future in running if future.status == "error"]
+            for future, result in found:
+                if future in running:
+                    if future.status == "error":
+                        result = future.exception()
+                        if isinstance(result, JobError):
+                            raise result
+                    elif future.cancelled():
                         raise result
-                elif future.cancelled():
-                    raise result
-                yield running.pop(future), result
-                future.release()
+                    yield running.pop(future), result
+                    future.release()
+    except (OSError, distributed.CancelledError, ClosedClientError) as error:
+        raise LostClusterError("The scheduler is gone, or has restarted") from error
 
 
 def find_killers(client: Client, job: Job, part: Part) -> set[int]:

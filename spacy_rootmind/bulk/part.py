@@ -13,23 +13,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
-from typing import Any, cast
+from typing import Any
 from uuid import uuid4
 
 import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 from fsspec.implementations.local import LocalFileSystem
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc
 
 from spacy_rootmind.bulk.arrow_parser import BATCH_ROWS, ArrowParser, OnDoc
-from spacy_rootmind.bulk.pieces import Piece
 from spacy_rootmind.bulk.schema import RELATION_ROWS
 from spacy_rootmind.bulk.sources import Part, read_part
 from spacy_rootmind.bulk.to_rows import Row, relation_rows
-from spacy_rootmind.formats.docbin import pack_doc
 from spacy_rootmind.formats.records import KILLED, Failure, InputRecord, InputRecords
-from spacy_rootmind.formats.registry import DOCS, PARQUET, writer
+from spacy_rootmind.formats.registry import DOCS, PARQUET, make_output
 from spacy_rootmind.matching.matcher import TreeMatcher
 from spacy_rootmind.parsing.stream import Counts
 
@@ -174,8 +172,8 @@ def find_relations(job: Job, fs: Any, folder: str, number: int) -> Iterator[OnDo
     ):
         rows: list[Row] = []
 
-        def collect(doc: Doc, piece: Piece, n_before: int) -> None:
-            rows.extend(relation_rows(doc, matcher(doc, settings.threshold), piece, n_before))
+        def collect(doc: Doc, record: InputRecord, n_before: int) -> None:
+            rows.extend(relation_rows(doc, matcher(doc, settings.threshold), record, n_before))
             if len(rows) >= BATCH_ROWS:
                 writer.write_table(pa.Table.from_pylist(rows, RELATION_ROWS))
                 rows.clear()
@@ -222,45 +220,40 @@ def write_rows(
 def write_pieces(
     job: Job, records: InputRecords, stream: Any, counts: Counts, on_doc: OnDoc | None = None
 ) -> list[dict[str, Any]]:
-    """Write Docs one after the other in the job's format, or as one `DocBin`.
+    """Write Docs in the job's format.
 
     Docs of spaCy's format have the ids of their documents in `user_data`. Returns a list of the
     documents without a parse.
     """
     failed: list[dict[str, Any]] = []
-    docs = DocBin(store_user_data=True)
-    write = None if job.form == DOCS else writer(job.form)
+    output = make_output(job.form)
 
-    def convert(doc: Doc, piece: Piece, n_before: int) -> bytes | DocBin:
-        record = identified(piece)
-        if write is not None:
-            return write(doc, record, n_before)
-        doc.user_data.setdefault("id", record.id)
-        if not piece.is_whole:
-            doc.user_data["start"] = piece.start
-        return pack_doc(doc, record, n_before)
+    def convert(doc: Doc, record: InputRecord, n_before: int) -> Any:
+        if job.form == DOCS:
+            doc.user_data.setdefault("id", record.id)
+            if not record.is_whole:
+                doc.user_data["start"] = record.start
+        return output.prepare(doc, identified(record), n_before)
 
     for piece, written in job.parser.parse_pieces(records, convert, counts, on_doc):
         if isinstance(written, Failure):
-            place = {} if piece.is_whole else {"start": piece.start, "end": piece.end}
+            place = {}
+            if isinstance(piece, InputRecord) and not piece.is_whole:
+                place = {"start": piece.start, "end": piece.end}
             failed.append({"id": written.id, **place, "error": written.error})
-        elif isinstance(written, DocBin):
-            docs.merge(written)
         else:
-            stream.write(written)
-    if write is None:
-        stream.write(docs.to_bytes())
+            stream.write(output.add(written))
+    stream.write(output.end())
     return failed
 
 
-def identified(piece: Piece) -> InputRecord:
-    """Return a piece's record with the document's id, and where a piece of a long one starts."""
-    record = cast(InputRecord, piece.record)
+def identified(record: InputRecord) -> InputRecord:
+    """Return a record with the document's id, and where a piece of a long one starts."""
     fields = dict(record.fields)
     if fields.get("id", fields.get("sent_id")) is None:
         fields["id"] = record.id
-    if not piece.is_whole:
-        fields["start"] = piece.start
+    if not record.is_whole:
+        fields["start"] = record.start
     return replace(record, fields=fields)
 
 

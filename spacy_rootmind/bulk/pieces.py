@@ -8,11 +8,10 @@ cut.
 """
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 
-from spacy_rootmind.formats.records import Failure, InputRecord
+from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
 
 # Marks at the ends of sentences; the latter, of Chinese and Japanese, need no space after them.
 MARKS, WIDE_MARKS = ".!?", "\u3002\uff01\uff1f"
@@ -29,55 +28,26 @@ BREAKS = [
 ]
 
 
-@dataclass
-class Piece:
-    """A part of a document that is parsed as one Doc; `start` and `end` count characters.
-
-    `record` is the whole document's if that is not cut.
-    """
-
-    record: InputRecord | Failure
-    start: int = 0
-    end: int = 0
-    is_last: bool = True
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether this is all of its document."""
-        return self.start == 0 and self.is_last
-
-    @property
-    def n_chars(self) -> int:
-        """Characters to parse, as `InputRecord` counts them."""
-        return self.record.n_chars
-
-
-def cut_record(record: InputRecord | Failure, max_chars: int) -> Iterator[Piece]:
+def cut_record(record: InputRecord | Failure, max_chars: int) -> InputRecords:
     """Cut a document into pieces of at most `max_chars` characters."""
-    if isinstance(record, Failure):
-        yield Piece(record)
-    elif record.words is not None:
-        yield Piece(record, 0, record.n_chars)
-    else:
-        yield from _cut_text(record, max_chars)
-
-
-def _cut_text(record: InputRecord, max_chars: int) -> Iterator[Piece]:
+    if isinstance(record, Failure) or record.words is not None:
+        yield record
+        return
     text = record.text or ""
-    end, is_last = 0, False
+    end, goes_on = 0, True
     line_ends = iter(record.line_ends)
-    while not is_last:
+    while goes_on:
         start, end = end, end + find_break(text, end, max_chars)
-        part, is_last = text[start:end], end == len(text)
-        own = replace(
+        part, goes_on = text[start:end], end < len(text)
+        yield replace(
             record,
             text=part,
             before="" if start else record.before,
-            after=record.after if is_last else "",
-            goes_on=not is_last,
+            after="" if goes_on else record.after,
+            start=start,
+            goes_on=goes_on,
             line_ends=list(islice(line_ends, part.count("\n"))),
         )
-        yield Piece(own, start, end, is_last)
 
 
 def find_break(text: str, start: int, max_chars: int) -> int:

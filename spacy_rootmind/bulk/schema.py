@@ -1,16 +1,13 @@
 """The columns of parsed corpora, version 2; docs/bulk.md describes them.
 
 A version never changes: other columns, types or meanings get a new number. The number is in the
-schema's metadata, under `METADATA_KEY`.
+schema's metadata.
 """
 
 import pyarrow as pa
 
-from spacy_rootmind.formats.records import INPUT, KILLED, PIPELINE
-
 VERSION = 2
-METADATA_KEY = b"spacy_rootmind.bulk.schema"
-METADATA = {METADATA_KEY: str(VERSION).encode()}
+METADATA = {b"spacy_rootmind.bulk.schema": str(VERSION).encode()}
 
 STRINGS = pa.list_(pa.string())
 INDICES = pa.list_(pa.int32())
@@ -66,9 +63,3 @@ RELATION_ROWS = pa.schema(
     ],
     metadata=METADATA,
 )
-
-ERROR_KINDS = {
-    INPUT: "the document could not be read",
-    PIPELINE: "the pipeline raised an error",
-    KILLED: "the document killed the process that parsed it, each time",
-}

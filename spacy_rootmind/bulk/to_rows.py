@@ -11,8 +11,8 @@ from spacy.tokens import Doc, Span
 from spacy_rootmind.annotation.extensions import SentenceDetails
 from spacy_rootmind.annotation.records import has_records
 from spacy_rootmind.annotation.words import get_words, has_expansions, read_expansion
-from spacy_rootmind.bulk.pieces import Piece
 from spacy_rootmind.bulk.schema import SENTENCES
+from spacy_rootmind.formats.records import InputRecord
 from spacy_rootmind.matching.matcher import TreeMatch
 
 Row = dict[str, Any]
@@ -101,16 +101,18 @@ def _add_details(row: Row, sentence: Span) -> None:
         ]
 
 
-def relation_rows(doc: Doc, matches: Sequence[TreeMatch], piece: Piece, n_before: int) -> list[Row]:
-    """Make a row per match in the Doc of a piece, after this number of sentences."""
+def relation_rows(
+    doc: Doc, matches: Sequence[TreeMatch], record: InputRecord, n_before: int
+) -> list[Row]:
+    """Make a row per match in the Doc of a record, after this number of sentences."""
     numbers = {sentence.start: n_before + i for i, sentence in enumerate(doc.sents)}
     return [
         {
-            "id": piece.record.id,
+            "id": record.id,
             "sentence": numbers[match.tokens[0].sent.start],
             "key": match.key,
             "tokens": [token.text for token in match.tokens],
-            "offsets": [piece.start + token.idx for token in match.tokens],
+            "offsets": [record.start + token.idx for token in match.tokens],
             "prob": match.prob,
             "in_parse": match.in_parse,
         }

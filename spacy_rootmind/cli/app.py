@@ -21,7 +21,6 @@ from spacy_rootmind.cli.options import (
     ParseOptions,
     Pipeline,
     ReviewOptions,
-    check_input,
     make_options,
     read_settings,
     with_options,
@@ -84,9 +83,7 @@ def parse_command(pipeline: Pipeline, overrides: Overrides = None, **values: Any
     """
     from spacy_rootmind.cli.parse import parse
 
-    options = make_options(ParseOptions, overrides, pipeline=pipeline, **values)
-    check_input(options)
-    raise typer.Exit(parse(options))
+    raise typer.Exit(parse(make_options(ParseOptions, overrides, pipeline=pipeline, **values)))
 
 
 @app.command("review", no_args_is_help=True)
@@ -103,9 +100,7 @@ def review_command(pipeline: Pipeline, overrides: Overrides = None, **values: An
     """
     from spacy_rootmind.cli.parse import parse
 
-    options = make_options(ReviewOptions, overrides, pipeline=pipeline, **values)
-    check_input(options)
-    raise typer.Exit(parse(options))
+    raise typer.Exit(parse(make_options(ReviewOptions, overrides, pipeline=pipeline, **values)))
 
 
 @app.command("bulk", no_args_is_help=True)

@@ -44,28 +44,17 @@ FAILED_HINT = f"{HINT} After a change of the input, give another --output."
 
 @dataclass
 class Progress:
-    """Counts of all parts and of this run alone, failures, and a progress bar over bytes."""
+    """Counts of all parts, the words of this run alone, and the parts that are missing."""
 
-    bar: Bar
     total: Counts
-    now: Counts = field(default_factory=Counts)
+    words: int = 0
     start: float = field(default_factory=perf_counter)
     failed: list[tuple[Part, BaseException]] = field(default_factory=list)
-
-    def add(self, part: Part, result: Any) -> None:
-        """Add a part's counts, or the error for which it is missing."""
-        if isinstance(result, BaseException):
-            self.failed.append((part, result))
-            return
-        self.total.add(result)
-        self.now.add(result)
-        self.bar.set_postfix_str(f"{self.words_a_second:,.0f} words/s", refresh=False)
-        self.bar.update(part.size)
 
     @property
     def words_a_second(self) -> float:
         """Words per second of this run."""
-        return self.now.words / max(perf_counter() - self.start, 1e-9)
+        return self.words / max(perf_counter() - self.start, 1e-9)
 
 
 def bulk(options: BulkOptions) -> int:
@@ -116,10 +105,10 @@ def _bulk(options: BulkOptions, messages: Messages) -> int:
     todo = [part for part in parts if part.number not in present]
     n_bytes, n_done = (sum(part.size for part in some) for some in (parts, done))
     bar = progress_bar(n_bytes, "B", quiet=options.quiet, initial=n_done)
-    progress = Progress(bar, counts_of(folder, done))
-    with progress.bar:
+    progress = Progress(counts_of(folder, done))
+    with bar:
         if todo:
-            _run(options, job, todo, progress, messages)
+            _run(options, job, todo, progress, bar, messages)
     if not progress.failed:
         folder.remove_temporary()
     return _report(options, messages, progress, len(parts))
@@ -150,7 +139,12 @@ def counts_of(folder: OutputFolder, parts: Sequence[Part]) -> Counts:
 
 
 def _run(
-    options: BulkOptions, job: Job, parts: Sequence[Part], progress: Progress, messages: Messages
+    options: BulkOptions,
+    job: Job,
+    parts: Sequence[Part],
+    progress: Progress,
+    bar: Bar,
+    messages: Messages,
 ) -> None:
     n_workers = (os.cpu_count() or 1) if options.n_workers == -1 else options.n_workers
     try:
@@ -158,7 +152,13 @@ def _run(
             messages.show("info", f"Dashboard: {client.dashboard_link}")
             progress.start = perf_counter()
             for part, result in run_parts(client, job, parts):
-                progress.add(part, result)
+                if isinstance(result, BaseException):
+                    progress.failed.append((part, result))
+                    continue
+                progress.total.add(result)
+                progress.words += result.words
+                bar.set_postfix_str(f"{progress.words_a_second:,.0f} words/s", refresh=False)
+                bar.update(part.size)
     except OSError as error:
         if options.scheduler is None:
             raise
@@ -167,7 +167,7 @@ def _run(
 
 def _report(options: BulkOptions, messages: Messages, progress: Progress, n_parts: int) -> int:
     total, failed = progress.total, progress.failed
-    speed = f" ({progress.words_a_second:,.0f} words per second)" if progress.now.words else ""
+    speed = f" ({progress.words_a_second:,.0f} words per second)" if progress.words else ""
     summary = (
         f"{numbered(total.documents, 'document')}, {numbered(total.sentences, 'sentence')}, "
         f"{numbered(total.words, 'word')} in {numbered(n_parts - len(failed), 'part')} "

@@ -51,9 +51,7 @@ class ParseOptions:
 
     command = PARSE
     settings: ParserSettings
-    inputs: Annotated[list[str], Argument(metavar="INPUT", show_default=False)] = field(
-        default_factory=list
-    )
+    inputs: Annotated[list[str], Argument(metavar="INPUT")] = field(default_factory=list)
     """Files to parse; - for stdin."""
     texts: Annotated[list[str], Option("--text", metavar="TEXT")] = field(default_factory=list)
     """A text to parse instead of files; may be repeated."""
@@ -80,6 +78,11 @@ class ParseOptions:
     ] = None
     force: Force = False
     quiet: Quiet = False
+
+    def __post_init__(self) -> None:
+        if bool(self.inputs) == bool(self.texts):
+            received = "both" if self.texts else "neither"
+            raise ValueError(f"expected files to parse or --text, received {received}")
 
     @property
     def is_stdout(self) -> bool:
@@ -214,13 +217,6 @@ def make_options(kind: type[Options], overrides: list[str] | None, **values: Any
         return kind(ParserSettings(**settings), **values)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-
-
-def check_input(options: ParseOptions) -> None:
-    """Check that there are either files or texts to parse."""
-    if bool(options.inputs) == bool(options.texts):
-        received = "both" if options.texts else "neither"
-        raise typer.BadParameter(f"expected files to parse or --text, received {received}")
 
 
 def read_settings(settings: list[str]) -> dict[str, Any]:

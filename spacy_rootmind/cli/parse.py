@@ -1,9 +1,11 @@
 """The command `parse`: parses files with a pipeline, in one process, and writes files."""
 
 import sys
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
+from typing import BinaryIO
 
 from spacy.language import Language
 from spacy.tokens import Doc
@@ -17,19 +19,20 @@ from spacy_rootmind.cli.messages import (
     warn_of_guidelines,
 )
 from spacy_rootmind.cli.options import ParseOptions, ReviewOptions
-from spacy_rootmind.cli.outputs import DocsOutput, FileOutput, Output, check_free
+from spacy_rootmind.cli.outputs import check_free, new_file, partial_path
 from spacy_rootmind.cli.review import ReviewOutput
-from spacy_rootmind.cli.signals import Interrupted, interruption, stop_signals
-from spacy_rootmind.formats.lines import STDIN, Inputs
+from spacy_rootmind.cli.signals import Interrupted, stop_signals
+from spacy_rootmind.formats.lines import STDIN, check_inputs
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
 from spacy_rootmind.formats.registry import (
     DOCS,
     REVIEW,
+    Output,
     input_format,
+    make_output,
     output_formats,
     read_records,
     suffixes_of,
-    writer,
 )
 from spacy_rootmind.parsing.given import as_set
 from spacy_rootmind.parsing.stream import Counts, chunks, count_doc, parse_records
@@ -53,13 +56,17 @@ def parse(options: ParseOptions) -> int:
         to_format = output_format(options)
         options.settings.check_output(to_format)
         options = with_defaults(options, to_format)
-        inputs = Inputs(options.inputs, options.texts)
+        check_inputs(options.inputs)
         if options.from_format is None:
-            for name in inputs.names:
+            for name in options.inputs:
                 input_format(name)
         check_output(options, to_format)
         nlp = options.settings.load()
-        run = ParseRun(options, nlp, inputs, open_output(options, to_format))
+        if isinstance(options, ReviewOptions):
+            output: Output = ReviewOutput(to_format, options)
+        else:
+            output = make_output(to_format)
+        run = ParseRun(options, nlp, output)
         with stop_signals():
             return run.run()
     except Interrupted as stop:
@@ -67,9 +74,6 @@ def parse(options: ParseOptions) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
-        cause = interruption(error)
-        if cause is not None:
-            return run.interrupted(cause)
         raise CommandError(
             f"Cannot write {options.output_name}: {error.strerror or error}"
         ) from error
@@ -116,37 +120,25 @@ def check_output(options: ParseOptions, to_format: str) -> None:
     """Check the output before the pipeline is loaded."""
     path = Path(options.output)
     if not options.is_stdout:
-        for name in options.inputs:
-            if name != STDIN and path.exists() and Path(name).exists() and path.samefile(name):
-                raise CommandError(f"{path} is both input and output")
+        for own in (path, partial_path(path)):
+            for name in options.inputs:
+                if name != STDIN and own.exists() and Path(name).exists() and own.samefile(name):
+                    raise CommandError(f"{own} is both input and output")
         check_free(path, force=options.force)
     elif to_format == DOCS:
         raise CommandError("Cannot write Docs to stdout", "Give --output FILE.")
 
 
-def open_output(options: ParseOptions, to_format: str) -> Output:
-    """Make the output; its `start` opens it."""
-    path = Path(options.output)
-    if to_format == DOCS:
-        return DocsOutput(path, force=options.force)
-    write = writer("conllu" if isinstance(options, ReviewOptions) else to_format)
-    output = Output(write, sys.stdout.buffer)
-    if not options.is_stdout:
-        output = FileOutput(write, path, force=options.force)
-    if isinstance(options, ReviewOptions):
-        return ReviewOutput(output, to_format, options)
-    return output
+class AllFailedError(Exception):
+    """All records have failed, so that there is no output."""
 
 
 class ParseRun:
     """One run of the command, from the inputs to the report."""
 
-    def __init__(
-        self, options: ParseOptions, nlp: Language, inputs: Inputs, output: Output
-    ) -> None:
+    def __init__(self, options: ParseOptions, nlp: Language, output: Output) -> None:
         self.options = options
         self.nlp = nlp
-        self.inputs = inputs
         self.output = output
         self.messages = Messages(options.quiet)
         self.n_records = self.n_failures = 0
@@ -158,16 +150,17 @@ class ParseRun:
         """Parse all records; returns the exit code."""
         start = perf_counter()
         options = self.options
-        try:
-            self.output.start()
-            records = read_records(self.inputs, options.from_format)
+        opened: AbstractContextManager[BinaryIO] = nullcontext(sys.stdout.buffer)
+        if not options.is_stdout:
+            opened = new_file(Path(options.output), force=options.force)
+        with suppress(AllFailedError), opened as self._stream:
+            records = read_records(options.inputs, options.from_format, options.texts)
             with progress_bar(None, "record", quiet=options.quiet) as progress:
                 self._parse(records, progress)
-            # Nothing but failures leaves no output.
-            if self.counts.documents or not self.n_records:
-                self.output.finish()
-        finally:
-            self.output.close()
+            if self.n_records and not self.counts.documents:
+                raise AllFailedError
+            self._stream.write(self.output.end())
+            self._stream.flush()
         self._report(perf_counter() - start)
         return 1 if self.n_failures else 0
 
@@ -198,7 +191,10 @@ class ParseRun:
             prepared = self.output.prepare(doc, record, 0)
         except Exception as error:
             return record.failed(error)
-        self.output.write(prepared)
+        self._stream.write(self.output.add(prepared))
+        if self.options.is_stdout:
+            # For programs that read the output as it is written.
+            self._stream.flush()
         # CoNLL-U has nothing for texts without words.
         self._file = record.file if prepared else self._file
         self.counts.add(count_doc(doc, 1))

@@ -7,17 +7,17 @@ probable words are kept until all of the input is parsed.
 import heapq
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import cast
 from urllib.parse import unquote
 
 from spacy.tokens import Doc, Span
+from spacy.vocab import Vocab
 
 from spacy_rootmind.cli.errors import CommandError
 from spacy_rootmind.cli.options import ReviewOptions
-from spacy_rootmind.cli.outputs import Output
-from spacy_rootmind.formats.conllu import decimals, read_sentences
+from spacy_rootmind.formats.conllu import decimals, read_sentences, write_conllu
 from spacy_rootmind.formats.conllu_sentence import (
     DEPREL,
     FORM,
@@ -32,10 +32,9 @@ from spacy_rootmind.formats.conllu_sentence import Arc as GivenArc
 from spacy_rootmind.formats.drawn_tree import align, percent, printable
 from spacy_rootmind.formats.lines import Line
 from spacy_rootmind.formats.records import InputRecord
-from spacy_rootmind.formats.registry import TEXT, input_format
+from spacy_rootmind.formats.registry import TEXT, Output, input_format
 from spacy_rootmind.rendering.api import DEFAULTS, html_page
-from spacy_rootmind.rendering.drawing import draw_sentence, runs_rtl
-from spacy_rootmind.rendering.svg import complete_svg, draw_picture
+from spacy_rootmind.rendering.svg import sentence_svg
 
 # Words that a table shows on each side of a word, other arcs to it, and alternatives of a picture.
 CONTEXT = 5
@@ -56,9 +55,8 @@ class ReviewedSentence:
     """
 
     conllu: Sentence
+    vocab: Vocab
     picture: str = ""
-    lang: str = ""
-    is_rtl: bool = False
 
     def arc(self, word: int) -> Arc:
         """Return the arc to a word."""
@@ -112,11 +110,11 @@ UncertainWord = tuple[float, ReviewedSentence, int]
 
 
 class ReviewOutput(Output):
-    """Keeps the sentences of the least probable words, and writes them to another output."""
+    """The sentences of the least probable words, which are known at the end."""
 
     verb = "Reviewed"
 
-    def __init__(self, output: Output, form: str, options: ReviewOptions) -> None:
+    def __init__(self, form: str, options: ReviewOptions) -> None:
         formats = {options.from_format or input_format(name) for name in options.inputs} or {TEXT}
         others = ", ".join(sorted(formats - {"conllu"}))
         if options.given_heads and others:
@@ -124,7 +122,6 @@ class ReviewOutput(Output):
                 f"Cannot use --given-heads with files of {others}",
                 "Give CoNLL-U, which has heads and labels.",
             )
-        self._output = output
         self._format = FORMATS[form]
         self._draws = form == "html"
         self._n_words = options.n_words
@@ -133,20 +130,16 @@ class ReviewOutput(Output):
         # A heap with the most probable word first, the last of those that are equally probable.
         self._words: list[tuple[float, int, ReviewedSentence, int]] = []
 
-    def start(self) -> None:
-        """Start the output, which stays empty until the end."""
-        self._output.start()
-
     def prepare(self, doc: Doc, record: InputRecord, n_before: int) -> list[UncertainWord]:
         """List the words of a Doc that may be among the least probable ones."""
-        data = self._output.prepare(doc, record, n_before)
+        data = write_conllu(doc, record, n_before)
         lines = (Line(i, line) for i, line in enumerate(data.split(b"\n"), start=1))
         spans = [sent for sent in doc.sents if not all(token.is_space for token in sent)]
         if record.sentence is not None:
             spans = [doc[:]]
         found: list[UncertainWord] = []
         for span, conllu in zip(spans, read_sentences(record.file, lines), strict=True):
-            sentence = ReviewedSentence(cast(Sentence, conllu))
+            sentence = ReviewedSentence(cast(Sentence, conllu), doc.vocab)
             if self._of_given and record.sentence is not None:
                 sentence.put_back(read_arcs(record.sentence))
             found += self._uncertain_words(sentence, span)
@@ -157,33 +150,22 @@ class ReviewOutput(Output):
         probs = [(word, sentence.prob(word)) for word in range(len(sentence.conllu.words))]
         wanted = [(word, prob) for word, prob in probs if prob is not None and prob < most]
         if wanted and self._draws:
-            sentence = _draw(sentence.conllu, span)
+            svg = sentence_svg(span, DEFAULTS, DRAWN_PARSES, in_page=True)
+            sentence = replace(sentence, picture=svg)
         return [(prob, sentence, word) for word, prob in wanted]
 
-    def write(self, prepared: list[UncertainWord]) -> None:
+    def add(self, prepared: list[UncertainWord]) -> bytes:
         """Keep the words that are less probable than those that were kept before."""
         for prob, sentence, word in prepared:
             self._n_seen += 1
             push = heapq.heappush if len(self._words) < self._n_words else heapq.heappushpop
             push(self._words, (-prob, -self._n_seen, sentence, word))
+        return b""
 
-    def finish(self) -> None:
-        """Write the words, the least probable one first."""
+    def end(self) -> bytes:
+        """Return the words, the least probable one first."""
         words = [(sentence, word) for _, _, sentence, word in sorted(self._words, reverse=True)]
-        self._output.write(self._format(words).encode("utf8"))
-        self._output.finish()
-
-    def close(self) -> None:
-        """Remove an unfinished output."""
-        self._output.close()
-
-
-def _draw(conllu: Sentence, span: Span) -> ReviewedSentence:
-    is_rtl, lang = runs_rtl(span), span.doc.lang_
-    drawing = draw_sentence(span, DEFAULTS, DRAWN_PARSES)
-    picture = draw_picture(drawing, DEFAULTS, is_rtl=is_rtl)
-    svg = complete_svg(picture, DEFAULTS, lang, in_page=True)
-    return ReviewedSentence(conllu, svg, lang, is_rtl)
+        return self._format(words).encode("utf8")
 
 
 # --- formats -------------------------------------------------------------------------------------
@@ -217,8 +199,7 @@ def as_html(words: Sequence[ReviewedWord]) -> str:
             ends = [f"or {others}"] * bool(others) + [f"guidelines: {status}"] * bool(status)
             lines.append(f"<p>{word + 1} <b>{form}</b>: {'; '.join([f'{arc} {prob}', *ends])}</p>")
         figures.append("\n".join([*lines, sentence.picture]))
-    lang, is_rtl = (words[0][0].lang, words[0][0].is_rtl) if words else ("", False)
-    return html_page(figures, lang, is_rtl=is_rtl)
+    return html_page(figures, words[0][0].vocab if words else None)
 
 
 FORMATS: dict[str, Callable[[Sequence[ReviewedWord]], str]] = {

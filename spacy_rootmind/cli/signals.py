@@ -14,13 +14,6 @@ class Interrupted(BaseException):
         self.number = number
 
 
-def interruption(error: BaseException | None) -> Interrupted | None:
-    """Find the signal during whose handling an error was raised, as by clearing up twice."""
-    while error is not None and not isinstance(error, Interrupted):
-        error = error.__context__
-    return error
-
-
 @contextmanager
 def stop_signals() -> Iterator[None]:
     """Turn signals to stop into `Interrupted`; only in the main thread."""

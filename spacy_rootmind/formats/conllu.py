@@ -20,7 +20,7 @@ from urllib.parse import quote
 from spacy.tokens import Doc, Span, Token
 
 from spacy_rootmind.annotation.extensions import SentenceDetails
-from spacy_rootmind.annotation.words import Word, WordNumbers, read_expansion
+from spacy_rootmind.annotation.words import WordNumbers, read_expansion
 from spacy_rootmind.formats.conllu_sentence import (
     COLUMNS,
     DEPREL,
@@ -188,11 +188,6 @@ def _rows(
             for column, value in tags.items():
                 row[column] = value
             yield [*row, set_misc(EMPTY, misc | around)]
-
-
-def _tags_of_word(word: Word) -> dict[int, str]:
-    """Return the columns of a word within a token, as `_tags`."""
-    return {column: as_column(getattr(word, name)) for column, name in WORD_FIELDS.items()}
 
 
 def _tags(token: Token) -> dict[int, str]:
@@ -378,4 +373,6 @@ def _new_columns(
             if word is None or place == top:
                 yield _tags(token), own
             else:
-                yield _tags_of_word(word), dict.fromkeys(own)
+                fields = WORD_FIELDS.items()
+                tags = {column: as_column(getattr(word, name)) for column, name in fields}
+                yield tags, dict.fromkeys(own)

@@ -12,6 +12,7 @@ from spacy.vocab import Vocab
 from spacy_rootmind.compat import TRANSFORMER_OUTPUT, gc_unchanged
 from spacy_rootmind.formats.lines import InputError
 from spacy_rootmind.formats.records import InputRecord, check_unchanged
+from spacy_rootmind.formats.registry import Output
 
 
 def read_docs(file: str, content: bytes) -> Iterator[InputRecord]:
@@ -50,13 +51,28 @@ def load_doc(stored: DocBin, strings: StringStore, number: int, vocab: Vocab) ->
     return doc
 
 
-def pack_doc(doc: Doc, record: InputRecord, n_before: int) -> DocBin:
-    """Serialize one Doc by itself, so that an error does not affect the others; as a `Writer`.
+class DocsOutput(Output):
+    """Docs in spaCy's format, which needs memory for all of them: written as a whole."""
 
-    Raises ValueError if the pipeline has changed the tokens of the record.
-    """
-    check_unchanged(doc, record)
-    # Kilobytes per word that nothing reads again.
-    user_data: dict[Any, Any] = doc.user_data
-    user_data.pop(TRANSFORMER_OUTPUT, None)
-    return DocBin(store_user_data=True, docs=[doc])
+    def __init__(self) -> None:
+        self._docs = DocBin(store_user_data=True)
+
+    def prepare(self, doc: Doc, record: InputRecord, n_before: int) -> DocBin:
+        """Serialize one Doc by itself, so that an error does not affect the others.
+
+        Raises ValueError if the pipeline has changed the tokens of the record.
+        """
+        check_unchanged(doc, record)
+        # Kilobytes per word that nothing reads again.
+        user_data: dict[Any, Any] = doc.user_data
+        user_data.pop(TRANSFORMER_OUTPUT, None)
+        return DocBin(store_user_data=True, docs=[doc])
+
+    def add(self, prepared: DocBin) -> bytes:
+        """Keep a Doc."""
+        self._docs.merge(prepared)
+        return b""
+
+    def end(self) -> bytes:
+        """Return all Docs."""
+        return self._docs.to_bytes()

@@ -18,7 +18,7 @@ and after "or" the other probable arcs to it.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 from unicodedata import combining, east_asian_width
 
 from spacy.tokens import Doc, Span, Token
@@ -29,21 +29,12 @@ from spacy_rootmind.formats.conllu_sentence import as_column
 from spacy_rootmind.formats.records import InputRecord, check_unchanged
 
 
-@dataclass(frozen=True)
-class VerticalLine:
-    """The line that connects a word with its dependents."""
+class VerticalLine(NamedTuple):
+    """The line that connects a word with its dependents: its lane, and first and last row."""
 
     lane: int
     first: int
     last: int
-
-    def meets(self, other: "VerticalLine") -> bool:
-        """Tell whether both lines would be drawn in one place."""
-        return self.lane == other.lane and self.covers(other.first, other.last)
-
-    def covers(self, first: int, last: int) -> bool:
-        """Tell whether the line shares a row with this range."""
-        return self.first <= last and first <= self.last
 
 
 def draw_tree(heads: Sequence[int]) -> list[str]:
@@ -66,10 +57,12 @@ def _vertical_lines(heads: Sequence[int]) -> dict[int, VerticalLine]:
             continue
         waiting += own
         lane = lines[heads[word]].lane + 1 if heads[word] >= 0 else 0
-        line = VerticalLine(lane, min(word, own[0]), max(word, own[-1]))
-        while any(line.meets(other) for other in lines.values()):
-            line = VerticalLine(line.lane + 1, line.first, line.last)
-        lines[word] = line
+        first, last = min(word, own[0]), max(word, own[-1])
+        meeting = (x for x in lines.values() if x.first <= last and first <= x.last)
+        taken = {line.lane for line in meeting}
+        while lane in taken:
+            lane += 1
+        lines[word] = VerticalLine(lane, first, last)
     return lines
 
 
@@ -79,7 +72,7 @@ def _row(
     """Yield what is drawn in front of a word: the margin, then each lane and the gap after it."""
     head = heads[word]
     start = lines[head].lane if head >= 0 else -1
-    covered = {line.lane for line in lines.values() if line.covers(word, word)}
+    covered = {line.lane for line in lines.values() if line.first <= word <= line.last}
     yield "──" if head < 0 else "  "
     for lane in range(n_lanes):
         if lane == start:

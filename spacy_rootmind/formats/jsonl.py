@@ -58,11 +58,20 @@ def json_record(file: str, line: int, source: str) -> InputRecord:
         raise ValueError(f"invalid JSON, {error.msg} at character {error.pos + 1}") from error
     if not isinstance(fields, dict):
         raise ValueError(f'expected an object like {{"text": ...}}, found {source[:40]!r}')
-    text, tokens = fields.get("text"), fields.get("tokens")
+    return make_record(file, line, fields.get("text"), fields.get("tokens"), fields)
+
+
+def make_record(
+    file: str, line: int, text: Any, tokens: Any, fields: dict[str, Any]
+) -> InputRecord:
+    """Make a record of a text, of tokens in both forms, or of tokens that are found in a text.
+
+    Raises ValueError if there is neither, or they do not fit together.
+    """
     if text is None and tokens is None:
         raise ValueError('expected a field "text" or "tokens", found neither')
     if text is not None and not isinstance(text, str):
-        raise ValueError(f'expected "text" to be a string, found {json.dumps(text)[:40]}')
+        raise ValueError(f'expected "text" to be a string, found {str(text)[:40]}')
     record = InputRecord(file, line, text=text, fields=fields)
     if tokens is not None:
         words, record.starts = read_tokens(tokens)
@@ -78,7 +87,7 @@ def json_record(file: str, line: int, source: str) -> InputRecord:
 def read_tokens(tokens: Any) -> tuple[list[str], list[bool] | None]:
     """Read tokens in both forms; return the words, and sentence starts if given."""
     if not isinstance(tokens, list):
-        raise ValueError(f'expected "tokens" to be a list, found {json.dumps(tokens)[:40]}')
+        raise ValueError(f'expected "tokens" to be a list, found {str(tokens)[:40]}')
     starts: list[bool] | None = None
     words = tokens
     if tokens and all(isinstance(sentence, list) for sentence in tokens):
@@ -88,7 +97,7 @@ def read_tokens(tokens: Any) -> tuple[list[str], list[bool] | None]:
         if not isinstance(word, str) or not word:
             raise ValueError(
                 'expected "tokens" to be strings, or lists of strings for sentences, found '
-                f"{json.dumps(word)[:40]}"
+                f"{word!r:.40}"
             )
     return words, starts
 

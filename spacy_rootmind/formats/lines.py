@@ -1,4 +1,4 @@
-"""Input files, read line by line in constant memory, or whole."""
+"""Input files, read line by line in constant memory."""
 
 import os
 import sys
@@ -44,52 +44,29 @@ class Line(NamedTuple):
         return next((end for end in LINE_ENDS if self.data and self.data.endswith(end)), b"")
 
 
-class Inputs:
-    """Texts, and input files, read one after another; "-" is the standard input.
+def check_inputs(names: Sequence[str]) -> None:
+    """Check that files can be read; "-" is the standard input.
 
-    Messages call that "stdin".
+    Raises InputError if one cannot, or the standard input is there several times.
     """
+    if names.count(STDIN) > 1:
+        raise InputError("expected the standard input (-) at most once, received it several times")
+    for name in names:
+        # A named pipe is only opened to be read: closing it loses what was written to it.
+        is_special = os.path.exists(name) and not (os.path.isfile(name) or os.path.isdir(name))
+        if name != STDIN and not is_special:
+            with open_input(name):
+                pass
 
-    def __init__(self, names: Sequence[str], texts: Sequence[str] = ()) -> None:
-        self.names = list(names)
-        self.texts = list(texts)
-        self._check()
 
-    def _check(self) -> None:
-        if self.names.count(STDIN) > 1:
-            raise InputError(
-                "expected the standard input (-) at most once, received it several times"
-            )
-        for name in self.names:
-            if name == STDIN:
-                continue
-            # A named pipe is only opened to be read: closing it loses what was written to it.
-            if os.path.isfile(name) or os.path.isdir(name) or not os.path.exists(name):
-                with _opened(name):
-                    pass
+def lines_of(name: str) -> Iterator[Line]:
+    """Read a file line by line.
 
-    def given_texts(self) -> Iterator[Line]:
-        """Read the texts, each as one line, whatever it contains."""
-        for number, text in enumerate(self.texts, start=1):
-            # Bytes of the command line that are not UTF-8 were decoded as surrogates.
-            yield Line(number, text.encode("utf8", "surrogateescape"))
-
-    def lines(self, name: str) -> Iterator[Line]:
-        """Read one of the files.
-
-        Raises InputError if reading fails.
-        """
-        with _opened(name) as stream:
-            for number, (_, data) in enumerate(read_lines(stream), start=1):
-                yield Line(number, data)
-
-    def content(self, name: str) -> bytes:
-        """Read all of one file.
-
-        Raises InputError if reading fails.
-        """
-        with _opened(name) as stream:
-            return stream.read()
+    Raises InputError if reading fails.
+    """
+    with open_input(name) as stream:
+        for number, (_, data) in enumerate(read_lines(stream), start=1):
+            yield Line(number, data)
 
 
 def read_lines(stream: BinaryIO, place: int = 0) -> Iterator[tuple[int, bytes | None]]:
@@ -125,8 +102,11 @@ def short_names(paths: Iterable[str], n_parts: int = 1) -> dict[str, str]:
 
 
 @contextmanager
-def _opened(name: str) -> Iterator[BinaryIO]:
-    """Open an input for reading; the standard input stays open."""
+def open_input(name: str) -> Iterator[BinaryIO]:
+    """Open a file, or the standard input, which stays open; messages call it "stdin".
+
+    Raises InputError if opening or reading fails.
+    """
     try:
         with nullcontext(sys.stdin.buffer) if name == STDIN else open(name, "rb") as stream:
             yield stream

@@ -5,17 +5,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-from spacy.attrs import LEMMA as LEMMA_ATTRIBUTE
-from spacy.attrs import MORPH, POS, TAG
 from spacy.language import Language
-from spacy.parts_of_speech import IDS as PARTS_OF_SPEECH
 from spacy.tokenizer import Tokenizer
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from spacy_rootmind.annotation.words import Expansion
-from spacy_rootmind.formats.conllu_sentence import EMPTY, FEATS, LEMMA, UPOS, XPOS, Arc, Sentence
+from spacy_rootmind.formats.conllu_sentence import FEATS, LEMMA, UPOS, XPOS, Arc, Sentence
 
 LINE_FEED = re.compile("\n")
 # spaCy's tokenizer takes punctuation off a run character by character and searches the rest each
@@ -25,9 +21,7 @@ LONGEST_RUN, PIECE = 1000, 50
 RUN = re.compile(r"\S+")
 # Kinds of failures.
 INPUT, PIPELINE, KILLED = "input", "pipeline", "killed"
-# The attributes of tokens for columns of CoNLL-U.
-ATTRIBUTES = {LEMMA: LEMMA_ATTRIBUTE, UPOS: POS, XPOS: TAG, FEATS: MORPH}
-# The fields of the words of multiword tokens for these columns.
+# The fields of the words of multiword tokens for columns of CoNLL-U.
 WORD_FIELDS = {LEMMA: "lemma", UPOS: "pos", XPOS: "tag", FEATS: "morph"}
 
 
@@ -43,7 +37,8 @@ class InputRecord:
     # Whitespace around the text in its file. Between two texts, it is after the first.
     before: str = ""
     after: str = ""
-    # Whether the text goes on in another record.
+    # The start of a piece of a longer text, in characters, and whether another one follows.
+    start: int = 0
     goes_on: bool = False
     # The file's own line ends, in place of the line feeds of the text; empty if they are the same.
     line_ends: list[str] = field(default_factory=list)
@@ -78,16 +73,6 @@ class InputRecord:
             return str(name)
         return f"{self.file_name or self.file}:{self.line}" if self.file else None
 
-    def token_rows(self, sentence: Sentence) -> list[list[str]]:
-        """List the row that each token has in the sentence: that of its topmost word."""
-        rows = iter(sentence.words)
-        found = []
-        for place in range(len(self.words or ())):
-            own = self.expansions.get(place)
-            words = [next(rows) for _ in range(1 if own is None else len(own.words))]
-            found.append(words[0 if own is None else own.top])
-        return found
-
     def with_line_ends(self, parts: Iterable[str]) -> list[str]:
         """Return all parts of the text, in order, with the line ends of the file."""
         if not self.line_ends:
@@ -99,6 +84,16 @@ class InputRecord:
     def n_chars(self) -> int:
         """Approximate size in characters."""
         return len(self.text or "") if self.words is None else sum(map(len, self.words))
+
+    @property
+    def end(self) -> int:
+        """The end of the piece in the text."""
+        return self.start + self.n_chars
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether this is all of its document."""
+        return self.start == 0 and not self.goes_on
 
     def make_doc(self, nlp: Language) -> Doc:
         """Make the Doc to parse."""
@@ -140,6 +135,7 @@ class Failure:
     name: str | None = field(default=None, compare=False)
 
     n_chars = 0
+    goes_on = False
 
     @property
     def id(self) -> str | None:
@@ -177,46 +173,6 @@ def check_unchanged(doc: Doc, record: InputRecord) -> None:
             f"given, found {sum(starts)}; disable the component that sets boundaries, or raise the "
             f"parser's max_sentence_length"
         )
-
-
-def restore_given_columns(doc: Doc, record: InputRecord) -> None:
-    """Set the lemmas, tags and features that are given with a sentence of CoNLL-U.
-
-    If the record says so, only where the pipeline has not predicted any.
-    """
-    if record.sentence is None or not record.sentence.given_columns:
-        return
-    attributes, values = given_values(record, record.sentence, doc.vocab)
-    if record.replace_tags:
-        found = doc.to_array(attributes).reshape(values.shape)
-        values = np.where(found, found, values)
-    doc.from_array(attributes, values)
-
-
-def given_values(
-    record: InputRecord, sentence: Sentence, vocab: Vocab
-) -> tuple[list[int | str], Any]:
-    """Read the given columns of a sentence: attributes, and the values that spaCy stores, by token.
-
-    Values that it cannot store count as none: parts of speech that are not universal, and features
-    that are not pairs.
-    """
-    columns = sentence.given_columns
-    values = [
-        [_as_value(vocab, column, row[column]) for column in columns]
-        for row in record.token_rows(sentence)
-    ]
-    attributes: list[int | str] = [ATTRIBUTES[column] for column in columns]
-    return attributes, np.array(values, dtype=np.uint64)
-
-
-def _as_value(vocab: Vocab, column: int, value: str) -> int:
-    if column == UPOS:
-        return PARTS_OF_SPEECH.get(value, 0)
-    if column == FEATS:
-        is_valid = all(pair.count("=") == 1 for pair in value.split("|"))
-        return vocab.morphology.add(value if is_valid else "")
-    return 0 if value == EMPTY else vocab.strings.add(value)
 
 
 # --- long runs of characters ----------------------------------------------------------------------

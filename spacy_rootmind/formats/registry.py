@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 from spacy_rootmind.formats.lines import (
     STDIN,
     InputError,
-    Inputs,
+    Line,
     display_name,
+    lines_of,
+    open_input,
     short_names,
 )
 
@@ -99,31 +101,70 @@ def writer(form: str) -> Writer:
     return _load(FORMATS[form].writes)
 
 
+class Output:
+    """The bytes that a format writes: some after each Doc, and some at the end."""
+
+    # The report's word for what was done with the input.
+    verb = "Wrote"
+
+    def __init__(self, prepare: Writer) -> None:
+        self._write = prepare
+
+    def prepare(self, doc: "Doc", record: "InputRecord", n_before: int) -> Any:
+        """Convert a Doc to what `add` takes; as a `Writer`.
+
+        Raises an error if the Doc does not fit its record.
+        """
+        return self._write(doc, record, n_before)
+
+    def add(self, prepared: Any) -> bytes:
+        """Return what is written after a Doc."""
+        return prepared
+
+    def end(self) -> bytes:
+        """Return what is written after all Docs."""
+        return b""
+
+
+def make_output(form: str) -> Output:
+    """Make the output of a format."""
+    from spacy_rootmind.formats.docbin import DocsOutput
+
+    return DocsOutput() if form == DOCS else Output(writer(form))
+
+
 def _load(name: str) -> Any:
     module, _, function = name.partition(":")
     return getattr(import_module(f"spacy_rootmind.formats.{module}"), function)
 
 
-def read_records(inputs: Inputs, form: str | None) -> "InputRecords":
-    """Read the texts, then all files: in the given format, or each in the format of its suffix."""
+def read_records(
+    names: Sequence[str], form: str | None = None, texts: Sequence[str] = ()
+) -> "InputRecords":
+    """Read texts, then all files: in the given format, or each in the format of its suffix.
+
+    Raises InputError if a file cannot be read.
+    """
+    from spacy_rootmind.formats.docbin import read_docs
     from spacy_rootmind.formats.records import InputRecord
 
-    yield from reader(TEXT)("--text", inputs.given_texts())
-    paths = [Path(os.path.abspath(display_name(name))).as_posix() for name in inputs.names]
+    # Bytes of the command line that are not UTF-8 were decoded as surrogates.
+    given = (text.encode("utf8", "surrogateescape") for text in texts)
+    yield from reader(TEXT)("--text", (Line(i, data) for i, data in enumerate(given, start=1)))
+    paths = [Path(os.path.abspath(display_name(name))).as_posix() for name in names]
     short = short_names(paths)
-    for name, path in zip(inputs.names, paths, strict=True):
-        for record in _read_file(inputs, name, form or input_format(name)):
+    for name, path in zip(names, paths, strict=True):
+        own = form or input_format(name)
+        if own == DOCS:
+            with open_input(name) as stream:
+                content = stream.read()
+            records: InputRecords = read_docs(display_name(name), content)
+        else:
+            records = reader(own)(display_name(name), lines_of(name))
+        for record in records:
             if isinstance(record, InputRecord):
                 record.file_name = short[path]
             yield record
-
-
-def _read_file(inputs: Inputs, name: str, form: str) -> "InputRecords":
-    from spacy_rootmind.formats.docbin import read_docs
-
-    if form == DOCS:
-        return read_docs(display_name(name), inputs.content(name))
-    return reader(form)(display_name(name), inputs.lines(name))
 
 
 def input_format(name: str) -> str:

@@ -10,15 +10,22 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.attrs import MORPH, POS
+from spacy.attrs import LEMMA as LEMMA_ATTRIBUTE
+from spacy.attrs import MORPH, POS, TAG
 from spacy.language import Language
+from spacy.parts_of_speech import IDS as PARTS_OF_SPEECH
 from spacy.pipeline import Morphologizer
 from spacy.tokens import Doc
+from spacy.vocab import Vocab
 
 from spacy_rootmind.annotation.words import Expansion, write_expansions
 from spacy_rootmind.formats.conllu_sentence import (
     EMPTY,
+    FEATS,
     FORM,
+    LEMMA,
+    UPOS,
+    XPOS,
     Arc,
     ConlluError,
     Sentence,
@@ -31,8 +38,6 @@ from spacy_rootmind.formats.records import (
     InputRecord,
     InputRecords,
     check_unchanged,
-    given_values,
-    restore_given_columns,
 )
 from spacy_rootmind.guidelines.constraints import CONSTRAINTS, Constraints
 from spacy_rootmind.guidelines.ud import FIXED_TAGS
@@ -40,6 +45,8 @@ from spacy_rootmind.multiword.expander import MWTExpander
 from spacy_rootmind.parsing.settings import ParserSettings
 
 ANALYSIS = [POS, MORPH]
+# The attributes of tokens for columns of CoNLL-U.
+ATTRIBUTES: dict[int, int | str] = {LEMMA: LEMMA_ATTRIBUTE, UPOS: POS, XPOS: TAG, FEATS: MORPH}
 
 
 def as_set(records: InputRecords, settings: ParserSettings) -> InputRecords:
@@ -61,9 +68,17 @@ class Given:
 
     def __init__(self, doc: Doc, record: InputRecord, sentence: Sentence) -> None:
         self.record = record
-        self.attributes, self.values = given_values(record, sentence, doc.vocab)
-        if record.replace_tags:
-            self.attributes = []
+        columns = sentence.given_columns
+        self.attributes = [ATTRIBUTES[column] for column in columns]
+        # A row for each token, with the values of its topmost word.
+        rows = iter(sentence.words)
+        values = []
+        for place in range(len(doc)):
+            own = record.expansions.get(place)
+            words = [next(rows) for _ in range(1 if own is None else len(own.words))]
+            row = words[0 if own is None else own.top]
+            values.append([as_value(doc.vocab, column, row[column]) for column in columns])
+        self.values: Any = np.array(values, dtype=np.uint64)
         # Features that go with the given parts of speech, 0 where none have been found yet.
         self.features: Any = np.zeros(len(doc), dtype=np.uint64)
         if self.has(POS) or self.has(MORPH):
@@ -73,8 +88,8 @@ class Given:
         self.restore(doc)
 
     def has(self, attribute: int) -> bool:
-        """Tell whether an attribute is given."""
-        return attribute in self.attributes
+        """Tell whether an attribute is given, and the pipeline's values do not replace it."""
+        return attribute in self.attributes and not self.record.replace_tags
 
     def column(self, attribute: int) -> NDArray[np.uint64]:
         """Look up the values of an attribute that is given."""
@@ -89,9 +104,36 @@ class Given:
             given = self.column(POS)
             self.features = np.where((tags == given) | (given == 0), features, self.features)
             doc.from_array([MORPH], self.features)
-        if self.attributes:
+        if self.attributes and not self.record.replace_tags:
             doc.from_array(self.attributes, self.values)
         write_expansions(doc, self.record.expansions)
+
+    def finish(self, doc: Doc) -> None:
+        """Set what is given after all components, where they may replace it if they have a value.
+
+        Raises ValueError if they have changed the tokens or sentences.
+        """
+        check_unchanged(doc, self.record)
+        if self.attributes:
+            values = self.values
+            if self.record.replace_tags:
+                found = doc.to_array(self.attributes).reshape(values.shape)
+                values = np.where(found, found, values)
+            doc.from_array(self.attributes, values)
+
+
+def as_value(vocab: Vocab, column: int, value: str) -> int:
+    """Convert a value of a column to what spaCy stores.
+
+    Values that it cannot store count as none: parts of speech that are not universal, and features
+    that are not pairs.
+    """
+    if column == UPOS:
+        return PARTS_OF_SPEECH.get(value, 0)
+    if column == FEATS:
+        is_valid = all(pair.count("=") == 1 for pair in value.split("|"))
+        return vocab.morphology.add(value if is_valid else "")
+    return 0 if value == EMPTY else vocab.strings.add(value)
 
 
 def as_constraints(arcs: list[Arc]) -> Constraints:
@@ -200,14 +242,15 @@ def _restored(docs: Iterable[tuple[Doc, Any]], component: Any) -> Iterator[tuple
         yield doc, context
 
 
-def finish_parse(doc: Doc, record: InputRecord) -> tuple[InputRecord, Doc] | Failure:
+def finish_parse(
+    doc: Doc, record: InputRecord, given: Given | None
+) -> tuple[InputRecord, Doc] | Failure:
     """Check a parsed Doc, and leave nothing in it but what is given and predicted."""
     doc.user_data.pop(FIXED_TAGS, None)
     doc.user_data.pop(CONSTRAINTS, None)
     try:
-        if record.sentence is not None:
-            check_unchanged(doc, record)
-        restore_given_columns(doc, record)
+        if given is not None:
+            given.finish(doc)
     except ValueError as error:
         return record.failed(error)
     return record, doc

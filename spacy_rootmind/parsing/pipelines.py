@@ -28,7 +28,9 @@ def load_pipeline(settings: ParserSettings) -> Language:
     try:
         nlp = spacy.load(settings.pipeline, config=settings.overrides)
     except ConfigValidationError as error:
-        raise SettingsError(f"Cannot load {settings.pipeline}: {_describe(error)}") from error
+        # Without the whole config that spaCy's own message shows.
+        wrong = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors]
+        raise SettingsError(f"Cannot load {settings.pipeline}: {'; '.join(wrong)}") from error
     except Exception as error:
         raise SettingsError(f"Cannot load {settings.pipeline}", str(error)) from error
     # The trees of the last parser are the ones that are written.
@@ -51,13 +53,6 @@ def load_pipeline(settings: ParserSettings) -> Language:
             except ValueError as error:
                 raise SettingsError(f"Cannot use {option}", str(error)) from error
     return nlp
-
-
-def _describe(error: ConfigValidationError) -> str:
-    """Say which settings are wrong, without the whole config that spaCy's own message shows."""
-    return "; ".join(
-        f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}" for wrong in error.errors
-    )
 
 
 def alternatives_method(settings: ParserSettings) -> alternatives.Maker | None:

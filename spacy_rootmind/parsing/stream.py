@@ -97,7 +97,7 @@ def parse_records(nlp: Language, records: InputRecords, *, batch_size: int | Non
                 if context is not None:
                     while waiting[0][0] != context[0]:
                         yield retry_oldest()
-                    yield finish_parse(doc, cast(InputRecord, waiting.popleft()[1]))
+                    yield finish_parse(doc, cast(InputRecord, waiting.popleft()[1]), context[1])
         except InputError:
             raise
         except Exception:
@@ -119,7 +119,7 @@ def parse_alone(
     except Exception as error:
         return record.failed(error)
     if docs:
-        return finish_parse(docs[0][0], record)
+        return finish_parse(docs[0][0], record, given)
     return record.failed(handler.error or ValueError("the pipeline returned no Doc"))
 
 

@@ -6,10 +6,11 @@ from typing import Any
 
 from spacy.tokens import Doc, Span
 from spacy.util import is_in_jupyter
+from spacy.vocab import Vocab
 
 from spacy_rootmind.compat import TPL_PAGE
-from spacy_rootmind.rendering.drawing import draw_sentence, runs_rtl
-from spacy_rootmind.rendering.svg import complete_svg, draw_picture
+from spacy_rootmind.rendering.drawing import runs_rtl
+from spacy_rootmind.rendering.svg import sentence_svg
 from spacy_rootmind.rendering.text import clean
 
 # Options that displaCy has as well, and the colour of arcs that the parse does not have.
@@ -76,15 +77,9 @@ def render(
     settings = check_options(options or {})
     is_shown = is_in_jupyter() if jupyter is None else jupyter
     spans = list(find_sentences(docs))
-    svgs = []
-    for span in spans:
-        drawings = draw_sentence(span, settings, max_alternatives)
-        picture = draw_picture(drawings, settings, is_rtl=runs_rtl(span))
-        svgs.append(complete_svg(picture, settings, span.doc.lang_, in_page=page or is_shown))
-    markup = "".join(svgs)
-    if page:
-        lang, is_rtl = (spans[0].doc.lang_, runs_rtl(spans[0])) if spans else ("", False)
-        markup = html_page(svgs, lang, is_rtl=is_rtl)
+    in_page = page or is_shown
+    svgs = [sentence_svg(span, settings, max_alternatives, in_page=in_page) for span in spans]
+    markup = html_page(svgs, spans[0].vocab if spans else None) if page else "".join(svgs)
     if not is_shown:
         return markup.strip()
     show(markup.strip())
@@ -118,8 +113,12 @@ def find_sentences(docs: Doc | Span | Iterable[Doc | Span]) -> Iterator[Span]:
         yield from (sent for sent in sentences if not all(token.is_space for token in sent))
 
 
-def html_page(svgs: Sequence[str], lang: str, *, is_rtl: bool) -> str:
-    """Write displaCy's page with one figure per sentence and the encoding declared."""
+def html_page(svgs: Sequence[str], vocab: Vocab | None) -> str:
+    """Write displaCy's page with one figure per sentence and the encoding declared.
+
+    The vocabulary has the language.
+    """
+    lang, is_rtl = ("", False) if vocab is None else (vocab.lang, runs_rtl(vocab))
     content = "".join(FIGURE.format(content=svg) for svg in svgs)
     # Without the declaration, browsers guess a file's encoding.
     template = TPL_PAGE.replace("<head>", '<head>\n        <meta charset="utf-8">')

@@ -11,9 +11,9 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from spacy.tokens import Span
+from spacy.vocab import Vocab
 
 from spacy_rootmind.annotation.extensions import SentenceDetails
-from spacy_rootmind.compat import get_doc_settings
 from spacy_rootmind.rendering.text import ELLIPSIS, isolate, shorten
 from spacy_rootmind.trees.conventions import MISSING
 
@@ -216,7 +216,7 @@ def describe_difference(tree: Tree, chosen: Tree, names: Sequence[str]) -> str:
 
 def token_names(span: Span) -> list[str]:
     """Name tokens for captions: by text, with a number where several have the same text."""
-    is_rtl = runs_rtl(span)
+    is_rtl = runs_rtl(span.vocab)
     texts = [token.text for token in span]
     counts = Counter(texts)
     names = []
@@ -227,6 +227,6 @@ def token_names(span: Span) -> list[str]:
     return names
 
 
-def runs_rtl(span: Span) -> bool:
-    """Return whether a sentence's language is written from right to left."""
-    return bool(get_doc_settings(span.doc)["direction"] == "rtl")
+def runs_rtl(vocab: Vocab) -> bool:
+    """Return whether a language is written from right to left."""
+    return bool(vocab.writing_system.get("direction") == "rtl")

@@ -5,7 +5,16 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
-from spacy_rootmind.rendering.drawing import MAX_WORD, Arc, Column, Drawing
+from spacy.tokens import Span
+
+from spacy_rootmind.rendering.drawing import (
+    MAX_WORD,
+    Arc,
+    Column,
+    Drawing,
+    draw_sentence,
+    runs_rtl,
+)
 from spacy_rootmind.rendering.layout import (
     ARROW_WIDTH,
     LABEL_GAP,
@@ -92,6 +101,18 @@ class Text(NamedTuple):
 
 
 # --- sentences ---------------------------------------------------------------------------------
+
+
+def sentence_svg(
+    span: Span, settings: Mapping[str, Any], max_alternatives: int, *, in_page: bool
+) -> str:
+    """Draw a sentence as SVG; in a page, it shrinks with the page.
+
+    Raises ValueError if a head lies outside the sentence.
+    """
+    drawings = draw_sentence(span, settings, max_alternatives)
+    picture = draw_picture(drawings, settings, is_rtl=runs_rtl(span.vocab))
+    return complete_svg(picture, settings, span.doc.lang_, in_page=in_page)
 
 
 def draw_picture(

@@ -12,7 +12,8 @@ pa = pytest.importorskip("pyarrow", reason="needs pyarrow: the extra [arrow]")
 import pyarrow.parquet as pq
 
 from spacy_rootmind.bulk import ArrowParser
-from spacy_rootmind.bulk.schema import ERROR_KINDS, SENTENCES
+from spacy_rootmind.bulk.schema import SENTENCES
+from spacy_rootmind.formats.records import INPUT, KILLED, PIPELINE
 
 PAGE = (ROOT / "docs" / "bulk.md").read_text(encoding="utf8")
 TEXTS = ["The cat saw a dog. The dog slept.", "Anna said that she had read it.", ""]
@@ -80,7 +81,7 @@ def test_table_of_columns_is_the_schema():
         for old, new in short.items():
             kind = kind.replace(old, new)
         assert shown[field.name].strip() == re.sub(r"struct<.*", "struct", kind), field.name
-    assert all(f"`{kind}`" in section for kind in ERROR_KINDS)
+    assert all(f"`{kind}`" in section for kind in (INPUT, PIPELINE, KILLED))
 
 
 def test_sentences_become_docs(parses, web_pipeline, capsys):

@@ -4,20 +4,16 @@ from collections import Counter
 
 import pytest
 import spacy
+from commandline import write_docs
 from conftest import CONFIGS
 from parsers import SMALL_MODEL
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc
 from spacy.training import Example
 
 from spacy_rootmind.cli.debug import Findings, check_corpora, check_examples, lost_heads
 from spacy_rootmind.cli.errors import CommandError
 
 CONFIG = CONFIGS / "cpu.cfg"
-
-
-def save(path, docs):
-    DocBin(docs=docs).to_disk(path)
-    return str(path)
 
 
 def make_doc(tree):
@@ -38,8 +34,8 @@ def paths(tmp_path, quickstart_docs):
     train = [Doc.from_docs(quickstart_docs[i : i + 5]) for i in range(0, 50, 5)]
     dev = [Doc.from_docs(quickstart_docs[i : i + 5]) for i in range(50, 70, 5)]
     return {
-        "paths.train": save(tmp_path / "train.spacy", train),
-        "paths.dev": save(tmp_path / "dev.spacy", dev),
+        "paths.train": str(write_docs(tmp_path / "train.spacy", train)),
+        "paths.dev": str(write_docs(tmp_path / "dev.spacy", dev)),
     }
 
 
@@ -101,7 +97,7 @@ def test_the_root_label_is_that_of_training(tmp_path, capsys):
     assert findings.n_words - findings.n_heads == 3
     # Dev is read with that of training.
     train, dev = (
-        save(tmp_path / f"{name}.spacy", [make_doc(f"0:{label} 1:x")] * 3)
+        str(write_docs(tmp_path / f"{name}.spacy", [make_doc(f"0:{label} 1:x")] * 3))
         for name, label in (("train", "ROOT"), ("dev", "pred"))
     )
     assert check_corpora(CONFIG, {"paths.train": train, "paths.dev": dev}) == 0
@@ -155,7 +151,7 @@ def test_command(run, paths, tmp_path, capfd):
 def test_errors_have_an_exit_code_and_labels_are_compared(paths, tmp_path, capsys):
     assert check_corpora(CONFIG, paths) == 0
     doc = make_doc("2:det 1:unheard 0:ROOT")
-    paths["paths.dev"] = save(tmp_path / "cycle.spacy", [doc])
+    paths["paths.dev"] = str(write_docs(tmp_path / "cycle.spacy", [doc]))
     assert check_corpora(CONFIG, paths) == 1
     _, dev = capsys.readouterr().out.split("\ndev\n")[-2:]
     assert "Error: Words on cycles of heads: 2\n  dev, example 1, token 1\n" in dev
@@ -167,7 +163,7 @@ def test_settings_of_the_parser_decide_what_is_reported(
     sentences, warned, tmp_path, quickstart_docs, capsys
 ):
     """Boundaries cannot be learnt from Docs of one sentence."""
-    path = save(tmp_path / "train.spacy", quickstart_docs[:50])
+    path = str(write_docs(tmp_path / "train.spacy", quickstart_docs[:50]))
     overrides = {"components.root_mst.sentences": sentences}
     check_corpora(CONFIG, {"paths.train": path, "paths.dev": path, **overrides})
     train, dev = capsys.readouterr().out.split("\ndev\n")

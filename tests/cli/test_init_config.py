@@ -145,11 +145,6 @@ def test_config_needs_no_filling(chosen, tmp_path):
     assert written.read_text("utf8").strip() == filled.read_text("utf8").strip()
 
 
-def test_language_has_its_own_tokenizer():
-    config = make_config(options(ALL, lang="zh"))
-    assert config["nlp"]["tokenizer"]["@tokenizers"].startswith("spacy.zh.")
-
-
 # --- errors ------------------------------------------------------------------------------------
 
 

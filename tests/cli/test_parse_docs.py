@@ -6,12 +6,13 @@ import zlib
 import pytest
 import spacy
 import srsly
-from commandline import parse_options
+from commandline import parse_options, write_docs
+from commandline import read_docs as load_docs
 from spacy.tokens import DocBin
 
 from spacy_rootmind.cli.parse import parse
 from spacy_rootmind.formats.docbin import read_docs
-from spacy_rootmind.formats.lines import InputError, Inputs
+from spacy_rootmind.formats.lines import InputError
 from spacy_rootmind.formats.registry import read_records
 from spacy_rootmind.parsing.settings import SettingsError
 
@@ -37,23 +38,14 @@ def docs(nlp):
     return made
 
 
-def save(docs, path, **settings):
-    DocBin(docs=docs, store_user_data=True, **settings).to_disk(path)
-    return path
-
-
-def load(path, nlp):
-    return list(DocBin().from_disk(path).get_docs(nlp.vocab))
-
-
 def run(pipeline, inputs, output, **options):
     options = {"quiet": True, **options}
     return parse(parse_options(str(pipeline), [str(i) for i in inputs], str(output), **options))
 
 
 def test_docs_are_read_with_their_annotation(docs, tmp_path):
-    path = save(docs, tmp_path / "in.spacy")
-    records = list(read_records(Inputs([str(path)]), None))
+    path = write_docs(tmp_path / "in.spacy", docs)
+    records = list(read_records([str(path)]))
     assert [record.line for record in records] == [1, 2, 3]
     assert [record.words for record in records] == [[t.text for t in doc] for doc in docs]
     other = spacy.blank("xx")
@@ -101,9 +93,9 @@ def test_garbage_collector_stays_on_after_damaged_docs(docs, nlp, tmp_path):
 
 
 def test_docs_keep_their_tokens_and_sentences(pipeline, docs, tmp_path, nlp):
-    path = save(docs, tmp_path / "in.spacy")
+    path = write_docs(tmp_path / "in.spacy", docs)
     assert run(pipeline, [path], tmp_path / "out.spacy") == 0
-    found = load(tmp_path / "out.spacy", nlp)
+    found = load_docs(tmp_path / "out.spacy", nlp.vocab)
     assert [doc.text for doc in found] == [doc.text for doc in docs]
     assert all(doc.has_annotation("DEP") for doc in found)
     assert [sent.start for sent in found[0].sents] == [0, 3]

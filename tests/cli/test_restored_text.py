@@ -1,6 +1,8 @@
 """CoNLL-U has the text of the files that it was made from, character by character."""
 
 import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from unicodedata import normalize
 
 import pytest
@@ -11,27 +13,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from restored import restore
 
-from spacy_rootmind.cli.outputs import Output
 from spacy_rootmind.cli.parse import ParseRun
-from spacy_rootmind.formats.conllu import write_conllu
-from spacy_rootmind.formats.lines import Inputs, short_names
+from spacy_rootmind.formats.lines import short_names
+from spacy_rootmind.formats.registry import make_output
 
 WORDS = ["She", "saw", "me.", "It's", "10|3", "a\\b", "e\u0301", "\u2060", ".", "# newdoc", "\\s"]
 SPACES = [" ", " ", "  ", "\t", "\n", "\n", "\r\n", "\r\n", "\n\n", "\r\n \r\n", "\r", "\x0c\n"]
 SPACES += ["\u00a0", "\u2028", "\x1f", "\n\u3000\n"]
 TEXTS = st.lists(st.sampled_from([*WORDS, *SPACES]), max_size=25).map("".join)
 FILES = st.lists(TEXTS, min_size=1, max_size=3)
-
-
-class Collected(Output):
-    """Keeps the CoNLL-U that is written."""
-
-    def __init__(self):
-        super().__init__(write_conllu)
-        self.written = b""
-
-    def write(self, prepared):
-        self.written += prepared
 
 
 @pytest.fixture(scope="module")
@@ -45,11 +35,13 @@ def folder(tmp_path_factory):
 
 
 def parse_files(nlp, paths, form=None):
+    """Parse files; returns the CoNLL-U that is written."""
     names = [str(path) for path in paths]
-    output = Collected()
-    options = parse_options("", names, from_format=form, quiet=True)
-    assert ParseRun(options, nlp, Inputs(names), output).run() == 0
-    return output.written.decode("utf8")
+    with TemporaryDirectory() as folder:
+        output = Path(folder, "out.conllu")
+        options = parse_options("", names, str(output), from_format=form, quiet=True)
+        assert ParseRun(options, nlp, make_output("conllu")).run() == 0
+        return output.read_bytes().decode("utf8")
 
 
 @pytest.mark.parametrize("form", ["text", "paragraphs"])

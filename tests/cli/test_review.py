@@ -4,14 +4,12 @@ from html.parser import HTMLParser
 
 import pytest
 import spacy
-from commandline import parse_options
+from commandline import misc, parse_options, sentences_in
 
 from spacy_rootmind import configure
 from spacy_rootmind.cli.errors import CommandError
 from spacy_rootmind.cli.options import ReviewOptions
 from spacy_rootmind.cli.parse import parse
-from spacy_rootmind.formats.conllu import read_sentences
-from spacy_rootmind.formats.lines import Line
 from spacy_rootmind.parsing.settings import ParserSettings
 
 
@@ -20,15 +18,6 @@ def review(pipeline, inputs, output, **options):
     options = ReviewOptions(settings, [str(path) for path in inputs], [], str(output), **options)
     assert parse(options) == 0
     return output.read_text("utf8")
-
-
-def read(path):
-    lines = (Line(i, line) for i, line in enumerate(path.read_bytes().split(b"\n"), start=1))
-    return list(read_sentences(str(path), lines))
-
-
-def attribute(row, name):
-    return dict(part.split("=", 1) for part in row[9].split("|"))[name]
 
 
 @pytest.fixture(scope="module")
@@ -54,10 +43,10 @@ def test_least_probable_words_of_texts(pipeline, probable, tmp_path, n_words):
     expected = sorted((round(t._.arc_prob, 6), t.text) for text in texts for t in probable(text))
     review(pipeline, [path], tmp_path / "out.conllu", n_words=n_words)
     found = []
-    for sentence in read(tmp_path / "out.conllu"):
+    for sentence in sentences_in(tmp_path / "out.conllu"):
         for word in map(int, sentence.comment("review").split()):
             row = sentence.words[word - 1]
-            found.append((float(attribute(row, "ArcProb")), row[1]))
+            found.append((float(misc(row)["ArcProb"]), row[1]))
     assert len(found) == n_words
     assert [prob for prob, _ in sorted(found)] == pytest.approx(
         [prob for prob, _ in expected[:n_words]], abs=2e-5
@@ -67,7 +56,7 @@ def test_least_probable_words_of_texts(pipeline, probable, tmp_path, n_words):
 
 
 def test_given_arcs_are_ranked_and_kept(pipeline, probable, dev_conllu, tmp_path):
-    given = {sentence.comment("sent_id"): sentence for sentence in read(dev_conllu)}
+    given = {sentence.comment("sent_id"): sentence for sentence in sentences_in(dev_conllu)}
     expected = []
     for sentence in given.values():
         for token, row in zip(make_doc(probable, sentence), sentence.words, strict=True):
@@ -78,21 +67,21 @@ def test_given_arcs_are_ranked_and_kept(pipeline, probable, dev_conllu, tmp_path
     output = tmp_path / "out.conllu"
     review(pipeline, [dev_conllu], output, n_words=20, given_heads=True)
     found = []
-    for sentence in read(output):
+    for sentence in sentences_in(output):
         original = given[sentence.comment("sent_id")].words
         assert [row[:8] for row in sentence.words] == [row[:8] for row in original]
         numbers = map(int, sentence.comment("review").split())
-        found += [float(attribute(sentence.words[number - 1], "ArcProb")) for number in numbers]
+        found += [float(misc(sentence.words[number - 1])["ArcProb"]) for number in numbers]
     assert sorted(found) == pytest.approx(sorted(expected)[:20], abs=2e-5)
     # A corrected row goes back into the pipeline.
-    sentence = read(output)[0]
+    sentence = sentences_in(output)[0]
     assert (
         parse(
             parse_options(pipeline, [str(output)], str(tmp_path / "kept.conllu"), keep_heads=True)
         )
         == 0
     )
-    assert [row[6:8] for row in read(tmp_path / "kept.conllu")[0].words] == [
+    assert [row[6:8] for row in sentences_in(tmp_path / "kept.conllu")[0].words] == [
         row[6:8] for row in sentence.words
     ]
 

@@ -1,19 +1,11 @@
-"""`spacy init`, `spacy assemble` and `spacy debug`."""
+"""`spacy init fill-config` with `root_mst`, and a training with the config."""
 
 import pytest
 import spacy
-import srsly
 from commandline import (
-    TOK2VEC,
-    assert_one_root_each,
-    read_docs,
-    root_mst,
     spacy_command,
-    train,
-    write_config,
 )
 from conftest import QUICKSTART
-from parsers import LISTENER
 from spacy.util import load_config
 
 pytestmark = pytest.mark.workflow
@@ -52,47 +44,3 @@ def test_fill_config_adds_all_settings_and_the_config_trains(corpora, tmp_path):
     nlp = spacy.load(tmp_path / "model-last")
     assert nlp.pipe_names == ["tok2vec", "tagger", "root_mst"]
     assert nlp("The cat slept.").has_annotation("DEP")
-
-
-@pytest.mark.parametrize("labels", [None, {"root_label": "root", "labels": ["nsubj", "obj"]}])
-def test_assemble_initializes_a_parser_without_examples(labels, corpora, tmp_path):
-    """As it does spaCy's own, which it assembles next to it."""
-    components = {
-        "tok2vec": TOK2VEC,
-        "parser": {"factory": "parser"},
-        "root_mst": root_mst(LISTENER),
-    }
-    initialize = {"components": {"root_mst": {"labels": labels}}} if labels else {}
-    path = write_config(tmp_path / "assemble.cfg", components, corpora)
-    load_config(path).merge({"initialize": initialize}).to_disk(path)
-    spacy_command("assemble", path, tmp_path / "out", cwd=tmp_path)
-    nlp = spacy.load(tmp_path / "out")
-    found = nlp.get_pipe("root_mst").labels
-    assert found == (("root", "nsubj", "obj") if labels else nlp.get_pipe("parser").labels)
-    assert_one_root_each(nlp("Dogs bark."))
-
-
-# --- labels ------------------------------------------------------------------------------------
-
-
-def test_init_labels_writes_what_initialize_reads(plain_config, corpora, plain, tmp_path):
-    spacy_command("init", "labels", plain_config, tmp_path, cwd=tmp_path)
-    labels = srsly.read_json(tmp_path / "root_mst.json")
-    vocab = spacy.blank("en").vocab
-    tokens = [token for doc in read_docs(corpora / "train.spacy", vocab) for token in doc]
-    assert labels["root_label"] == "ROOT"
-    assert labels["labels"] == sorted({token.dep_ for token in tokens} - {"ROOT"})
-    config = load_config(plain_config)
-    config["initialize"]["components"]["root_mst"] = {
-        "labels": {"@readers": "spacy.read_labels.v1", "path": str(tmp_path / "root_mst.json")}
-    }
-    config["training"]["logger"]["output_file"] = None
-    config["training"]["max_steps"] = 1
-    config.to_disk(tmp_path / "labelled.cfg")
-    nlp = spacy.load(train(tmp_path / "labelled.cfg", tmp_path / "out"))
-    assert nlp.get_pipe("root_mst").label_data == labels
-    # The same as without a file.
-    assert spacy.load(plain).get_pipe("root_mst").label_data == labels
-
-
-# --- debug -------------------------------------------------------------------------------------

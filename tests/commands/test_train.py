@@ -7,13 +7,11 @@ from commandline import (
     TOK2VEC,
     log_of,
     read_docs,
-    root_mst,
     spacy_command,
     tagger,
     train,
     weights_of,
     write_config,
-    write_docs,
 )
 from parsers import LISTENER, SMALL_MODEL, arcs_of, gold_examples
 from spacy.training import Example
@@ -89,9 +87,6 @@ def test_sourced_listener_with_vectors_of_its_own_is_not_disturbed(shared, corpo
     assert nlp.config["components"]["root_mst"]["model"]["tok2vec"] == TOK2VEC["model"]
 
 
-# --- annotating components ---------------------------------------------------------------------
-
-
 # --- scores and labels -------------------------------------------------------------------------
 
 # The scores of spaCy's parser, which `spacy evaluate` therefore writes.
@@ -128,16 +123,6 @@ def test_evaluate_writes_the_scores(shared, corpora, expected, tmp_path):
     assert set(scores) == PARSER_SCORES | OWN_SCORES
     for name in OWN_SCORES:
         assert scores[name] == pytest.approx(expected[name], abs=1e-6)
-
-
-def test_corpus_without_trees_is_refused_before_training(corpora, tmp_path):
-    nlp = spacy.blank("en")
-    for name in ("train", "dev"):
-        write_docs(tmp_path / f"{name}.spacy", [nlp.make_doc("No tree here.")] * 3)
-    config = write_config(tmp_path / "bare.cfg", {"root_mst": root_mst()}, tmp_path)
-    printed = train(config, tmp_path / "out", succeeds=False)
-    assert "none of the 3 training examples has heads and labels" in printed
-    assert not (tmp_path / "out" / "model-last").exists()
 
 
 def parse_texts(nlp):

@@ -26,9 +26,14 @@ def check_limit(run, limit, torn, expected):
     return True
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("torn", [False, True])
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize(
+    "form",
+    [
+        pytest.param(f, marks=pytest.mark.workflow if f == "docs" else pytest.mark.slow)
+        for f in FORMATS
+    ],
+)
 def test_run_that_cannot_write_all_of_a_file_is_repeated(form, torn, make_run, expected):
     whole = expected(form)
     rng = random.Random(f"{form} {torn}")
@@ -36,12 +41,6 @@ def test_run_that_cannot_write_all_of_a_file_is_repeated(form, torn, make_run, e
     n_reached = sum(check_limit(make_run(form), limit, torn, whole) for limit in limits)
     print(f"{form}: {n_reached} of {len(limits)} limits reached")
     assert n_reached
-
-
-@pytest.mark.workflow
-@pytest.mark.parametrize("torn", [False, True])
-def test_run_that_cannot_write_all_of_one_file_is_repeated(torn, make_run, expected):
-    assert check_limit(make_run("docs"), SMALLEST + 500, torn, expected("docs"))
 
 
 # --- folders that may not be changed -----------------------------------------------------------

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 import spacy
+from commandline import lines_in
 
 from spacy_rootmind.formats import lines as inputs_module
 from spacy_rootmind.formats.conllu import read_conllu
 from spacy_rootmind.formats.jsonl import read_jsonl
-from spacy_rootmind.formats.lines import InputError, Inputs, Line
+from spacy_rootmind.formats.lines import InputError, Line, check_inputs
 from spacy_rootmind.formats.records import Failure, InputRecord
 from spacy_rootmind.formats.registry import read_records
 from spacy_rootmind.formats.text import read_paragraphs, read_texts
@@ -23,14 +24,8 @@ def nlp():
     return spacy.blank("xx")
 
 
-def lines_of(data):
-    """Lines as `Inputs` gives them, lazily."""
-    for number, line in enumerate(data.split(b"\n"), start=1):
-        yield Line(number, line)
-
-
 def read(reader, data):
-    return list(reader("in", lines_of(data)))
+    return list(reader("in", lines_in(data)))
 
 
 def texts(found):
@@ -43,7 +38,7 @@ def failures(found):
 
 def read_file(path, data, form=None):
     path.write_bytes(data)
-    return list(read_records(Inputs([str(path)]), form))
+    return list(read_records([str(path)], form))
 
 
 # --- text --------------------------------------------------------------------------------------
@@ -166,7 +161,7 @@ def test_invalid_json_is_a_failure_and_the_rest_is_read(source, reason):
 
 
 def test_conllu_has_one_sentence_per_record(dev_conllu, nlp):
-    found = list(read_records(Inputs([str(dev_conllu)]), None))
+    found = list(read_records([str(dev_conllu)]))
     blocks = dev_conllu.read_text(encoding="utf8").strip().split("\n\n")
     assert len(found) == len(blocks)
     for record, block in zip(found, blocks, strict=True):
@@ -249,7 +244,4 @@ def test_a_file_is_no_stream_whatever_its_name(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["missing.txt", ""])
 def test_inputs_must_be_files(tmp_path, name):
     with pytest.raises(InputError, match=r"not found|Is a directory"):
-        Inputs([str(tmp_path / name)])
-
-
-# --- damage ------------------------------------------------------------------------------------
+        check_inputs([str(tmp_path / name)])

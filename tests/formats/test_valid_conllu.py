@@ -1,16 +1,12 @@
 """The CoNLL-U that is written passes level 2 of UD's validator."""
 
-import io
-
 import pytest
 import spacy
-import udtools
-from commandline import parse_options
+from commandline import errors_in, parse_options
 from conftest import QUICKSTART
 
 from spacy_rootmind.cli.parse import parse as run_parse
 from spacy_rootmind.formats.conllu import write_conllu
-from spacy_rootmind.formats.lines import Inputs
 from spacy_rootmind.formats.records import InputRecord
 from spacy_rootmind.formats.registry import read_records
 from spacy_rootmind.parsing.given import as_set
@@ -41,21 +37,13 @@ def parse(nlp, records):
     return data.decode("utf8")
 
 
-def incidents(text, level=2):
-    """List the errors that the validator finds."""
-    output = io.StringIO()
-    validator = udtools.Validator(lang="en", level=level, output=output)
-    state = validator.validate_file_handle(io.StringIO(text))
-    return output.getvalue() if not state.passed() else ""
-
-
 def test_text_becomes_valid_conllu(nlp):
     names = ["a b/c", "A\u030a", "\u00c5", "%", None]
     records = [
         InputRecord("in", i, text=text, fields={} if name is None else {"id": name})
         for i, (text, name) in enumerate(zip(AWKWARD, names, strict=True))
     ]
-    assert not incidents(parse(nlp, records))
+    assert not errors_in(parse(nlp, records), level=2)
 
 
 @pytest.mark.parametrize("form", ["text", "paragraphs"])
@@ -73,7 +61,7 @@ def test_text_of_files_becomes_valid_conllu(form, web_pipeline, tmp_path):
     assert run_parse(options) == 0
     text = output.read_text(encoding="utf8")
     assert text.count("# newdoc") == 2
-    assert not incidents(text)
+    assert not errors_in(text, level=2)
 
 
 @pytest.mark.one_each("replace_tags")
@@ -82,12 +70,12 @@ def test_text_of_files_becomes_valid_conllu(form, web_pipeline, tmp_path):
 def test_treebanks_stay_valid(name, replace_tags, nlp, ud_folder):
     """With enhanced graphs, empty nodes and multiword tokens."""
     [path] = (ud_folder / f"UD_{name}").glob("*-ud-test.conllu")
-    records = read_records(Inputs([str(path)]), None)
+    records = read_records([str(path)])
     records = list(as_set(records, ParserSettings("", replace_tags=replace_tags)))[::16]
     given = [record.sentence.rows for record in records]
     assert any(row[8] != "_" for rows in given for row in rows)
     text = parse(nlp, records)
-    assert not incidents(text)
+    assert not errors_in(text, level=2)
     written = [line.split("\t") for line in text.splitlines() if line[:1].isdigit()]
     tags = [value for rows in given for row in rows if row[0].isdigit() for value in row[2:6]]
     new_tags = [value for row in written if row[0].isdigit() for value in row[2:6]]
@@ -97,12 +85,13 @@ def test_treebanks_stay_valid(name, replace_tags, nlp, ud_folder):
 
 def test_the_validator_finds_errors():
     text = (QUICKSTART / "assets" / "en_quick-ud-dev.conllu").read_text(encoding="utf8")
-    assert not incidents(text)
-    assert "unsorted-features" in incidents(text.replace("Number=Sing", "NumForm=Word|Number=Sing"))
+    assert not errors_in(text, level=2)
+    unsorted = text.replace("Number=Sing", "NumForm=Word|Number=Sing")
+    assert "unsorted-features" in errors_in(unsorted, level=2)
 
 
 def test_text_of_a_treebank_becomes_valid_conllu(nlp, ud_folder):
     path = ud_folder / "UD_English-GUM" / "en_gum-ud-test.conllu"
-    texts = [r.sentence.comment("text") for r in read_records(Inputs([str(path)]), None)][::16]
+    texts = [r.sentence.comment("text") for r in read_records([str(path)])][::16]
     records = [InputRecord(path.name, i, text=text) for i, text in enumerate(texts, start=1)]
-    assert not incidents(parse(nlp, records))
+    assert not errors_in(parse(nlp, records), level=2)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 import spacy
+from commandline import lines_in, misc, sentences_in
 from parsers import arcs_of, assign
 from spacy.tokens import Doc
 from spacy.training.converters import conllu_to_docs
@@ -14,7 +15,7 @@ from spacy.training.converters import conllu_to_docs
 from spacy_rootmind.annotation.details import BROKEN
 from spacy_rootmind.annotation.extensions import Arc, SentenceDetails, register_extensions
 from spacy_rootmind.annotation.records import read_record, store_records
-from spacy_rootmind.formats.conllu import decimals, read_conllu, read_sentences, write_conllu
+from spacy_rootmind.formats.conllu import decimals, read_conllu, write_conllu
 from spacy_rootmind.formats.conllu_sentence import (
     DEPREL,
     DEPS,
@@ -28,7 +29,6 @@ from spacy_rootmind.formats.conllu_sentence import (
 )
 from spacy_rootmind.formats.drawn_tree import draw_tree, percent, write_tree
 from spacy_rootmind.formats.jsonl import write_jsonl
-from spacy_rootmind.formats.lines import Inputs, Line
 from spacy_rootmind.formats.records import InputRecord
 from spacy_rootmind.formats.registry import read_records
 from spacy_rootmind.parsing.stream import parse_records
@@ -56,17 +56,6 @@ def plain(pipeline):
 
 def parse_text(nlp, text, **fields):
     return nlp(text), InputRecord("in", 1, text=text, fields=fields)
-
-
-def sentences_in(data):
-    """Sentences of CoNLL-U, all of which must be valid."""
-    lines = (Line(i, line) for i, line in enumerate(data.split(b"\n"), start=1))
-    return list(read_sentences("out", lines))
-
-
-def misc(row):
-    """Attributes in the column MISC."""
-    return dict(part.split("=", 1) for part in row[MISC].split("|") if part != "_")
 
 
 def assert_valid(sentence):
@@ -206,7 +195,7 @@ def test_guideline_status_is_written(nlp):
     assert sentences_in(data)[0].comment("guideline_status") == "broken"
     assert json.loads(write_jsonl(doc, record, 0))["sents"][0]["guideline_status"] == "broken"
     # That of an earlier tree is left out.
-    [again] = read_conllu("in", (Line(i, line) for i, line in enumerate(data.split(b"\n"))))
+    [again] = read_conllu("in", lines_in(data))
     assert b"guideline" not in write_conllu(nlp(again.make_doc(nlp)), again, 0)
 
 
@@ -243,7 +232,7 @@ def test_treebanks_in_and_out_change_trees_alone(name, plain, request):
         folder = request.getfixturevalue("ud_folder") / f"UD_{name}"
         [path] = folder.glob("*-ud-test.conllu")
     given = sentences_in(path.read_bytes())[:100]
-    records = list(read_records(Inputs([str(path)]), None))[:100]
+    records = list(read_records([str(path)]))[:100]
     docs = list(plain.pipe(record.make_doc(plain) for record in records))
     data = b"".join(write_conllu(d, r, 0) for d, r in zip(docs, records, strict=True))
     read = list(conllu_to_docs(data.decode(), n_sents=1, no_print=True))
@@ -270,9 +259,9 @@ def test_treebanks_in_and_out_change_trees_alone(name, plain, request):
 
 
 def test_conllu_in_and_out_replaces_earlier_probabilities(nlp, plain, dev_conllu):
-    record = next(read_records(Inputs([str(dev_conllu)]), None))
+    record = next(read_records([str(dev_conllu)]))
     once = write_conllu(nlp(record.make_doc(nlp)), record, 0)
-    [again] = read_conllu("once", (Line(i, x) for i, x in enumerate(once.split(b"\n"), start=1)))
+    [again] = read_conllu("once", lines_in(once))
     assert write_conllu(nlp(again.make_doc(nlp)), again, 0) == once
     without = write_conllu(plain(record.make_doc(plain)), record, 0)
     assert b"HeadProb" in once
@@ -389,8 +378,7 @@ def test_alternatives_are_drawn_once(nlp):
 def test_drawn_tree_has_the_given_parts_of_speech_and_no_control_characters(plain):
     rows = [["1", "\x1b[2Jcat", "_", "NOUN"], ["2", "sleeps", "_", "VERB"]]
     data = b"\n".join("\t".join([*row, *["_"] * 6]).encode() for row in rows)
-    lines = (Line(i, line) for i, line in enumerate(data.split(b"\n"), start=1))
-    [record] = read_conllu("in", lines)
+    [record] = read_conllu("in", lines_in(data))
     [(record, doc)] = parse_records(plain, iter([record]))
     drawn = write_tree(doc, record, 0).decode()
     assert "\x1b" not in drawn

@@ -17,7 +17,7 @@ from parsers import gold_examples, join, make_nlp, read_conllu
 from spacy.tokens import Doc, DocBin
 
 from spacy_rootmind.formats.conllu_sentence import FORM
-from spacy_rootmind.formats.lines import InputError, Inputs
+from spacy_rootmind.formats.lines import InputError
 from spacy_rootmind.formats.records import Failure, InputRecord
 from spacy_rootmind.formats.registry import FORMATS, read_records, writer
 from spacy_rootmind.parsing.stream import parse_records
@@ -53,7 +53,7 @@ def folder(tmp_path_factory):
 
 def read(path, data, form=None):
     path.write_bytes(data)
-    return list(read_records(Inputs([str(path)]), form))
+    return list(read_records([str(path)], form))
 
 
 def check_records(nlp, folder, found):
@@ -266,6 +266,6 @@ def corpus(*suffixes):
 @pytest.mark.parametrize("path", corpus(".conllu", ".jsonl", ".txt"), ids=lambda path: path.name)
 def test_corpus(nlp, folder, path):
     with no_hang():
-        found = list(islice(read_records(Inputs([str(path)]), None), 1000))
+        found = list(islice(read_records([str(path)]), 1000))
         assert found
         check_records(nlp, folder, found)

@@ -4,7 +4,6 @@ import gc
 import pickle
 
 import pytest
-import spacy
 import srsly
 from conftest import QUICKSTART
 from fuzzing import damaged_bytes, fuzz, no_hang
@@ -89,20 +88,3 @@ def test_nothing_is_unpickled(nlp, saved, tmp_path):
         bytes_of = srsly.msgpack_dumps({**saved, part: data})
         assert_refused_or_harmless(nlp, lambda pipe, b=bytes_of: pipe.from_bytes(b))
     assert_refused_or_harmless(nlp, lambda pipe: pipe.from_bytes(pickle.dumps(Executed())))
-
-
-@settings(fuzz(5))
-@given(st.data())
-def test_pipelines(nlp, tmp_path_factory, data):
-    """`spacy.load` of a pipeline with a damaged file of the parser."""
-    folder = tmp_path_factory.mktemp("pipeline")
-    nlp.to_disk(folder)
-    path = folder / "root_mst" / data.draw(st.sampled_from(["cfg", "model"]))
-    path.write_bytes(data.draw(damaged_bytes(path.read_bytes())))
-    with no_hang():
-        try:
-            loaded = spacy.load(folder)
-        except ValueError as error:
-            assert "cannot load" in str(error)  # noqa: PT017
-        else:
-            assert [token.head.i for token in loaded(TEXT)] == [token.head.i for token in nlp(TEXT)]

@@ -12,7 +12,7 @@ from ud_sentences import syntax_errors, validate
 
 from spacy_rootmind import configure
 from spacy_rootmind.formats.conllu import write_conllu
-from spacy_rootmind.formats.lines import Inputs
+from spacy_rootmind.formats.records import InputRecord
 from spacy_rootmind.formats.registry import read_records
 from spacy_rootmind.guidelines.constraints import Constraints
 from spacy_rootmind.guidelines.rules import is_tag_rule
@@ -181,7 +181,7 @@ def test_guidelines_are_about_labelled_trees(nlp):
 def test_treebanks_pass_the_validator(name, repairing, ud_folder):
     """Own tags, given tokens; without the features of words that are written apart."""
     [path] = (ud_folder / f"UD_{name}").glob("*-ud-test.conllu")
-    records = list(read_records(Inputs([str(path)]), None))[::20]
+    records = list(read_records([str(path)]))[::20]
     for record in records:
         record.replace_tags = True
     docs = list(repairing.pipe(record.make_doc(repairing) for record in records))

@@ -1,11 +1,10 @@
 """Annotation of a file stays as it is, and the pipeline's additions go with it."""
 
-import io
 import json
 
 import pytest
 import spacy
-import udtools
+from commandline import errors_in, lines_in
 from parsers import SMALL_MODEL
 from spacy.language import Language
 from spacy.tokens import Doc
@@ -16,7 +15,6 @@ from spacy_rootmind.annotation.words import Expansion, Word, write_expansions
 from spacy_rootmind.formats.conllu import read_conllu, write_conllu
 from spacy_rootmind.formats.conllu_sentence import DEPREL, DEPS, FEATS, HEAD, LEMMA, UPOS, XPOS
 from spacy_rootmind.formats.jsonl import write_jsonl
-from spacy_rootmind.formats.lines import Inputs, Line
 from spacy_rootmind.formats.records import Failure, InputRecord
 from spacy_rootmind.formats.registry import read_records
 from spacy_rootmind.guidelines.constraints import Constraints
@@ -48,8 +46,7 @@ def conllu(words=WORDS, **columns):
 
 
 def read(text, **settings):
-    lines = (Line(i, line.encode()) for i, line in enumerate(text.split("\n"), start=1))
-    return as_set(read_conllu("in", lines), ParserSettings("", **settings))
+    return as_set(read_conllu("in", lines_in(text.encode())), ParserSettings("", **settings))
 
 
 def parse(nlp, records):
@@ -62,13 +59,6 @@ def column(data, place):
     return [row[place] for row in rows if row[0].isdigit()]
 
 
-def errors_in(text, level=4):
-    state = udtools.Validator(lang="en", level=level, output=None).validate_file_handle(
-        io.StringIO(text)
-    )
-    return [error for error in state.error_tracker if error.is_error()]
-
-
 # --- lemmas, tags and features -------------------------------------------------------------------
 
 
@@ -76,7 +66,7 @@ def errors_in(text, level=4):
 @pytest.mark.parametrize("name", ["English-EWT", "English-GUM"])
 def test_treebanks_have_no_errors_more_than_before(name, given, nlp, ud_folder):
     [path] = (ud_folder / f"UD_{name}").glob("*-ud-dev.conllu")
-    records = list(read_records(Inputs([str(path)]), None))[::8]
+    records = list(read_records([str(path)]))[::8]
     for record in records:
         for row in record.sentence.rows:
             for place in {*EVERYTHING} - {*given}:
@@ -85,7 +75,7 @@ def test_treebanks_have_no_errors_more_than_before(name, given, nlp, ud_folder):
     rows = [row for record in records for row in record.sentence.words]
     for place in given:
         assert column(data, place) == [row[place] for row in rows]
-    assert not errors_in(data.decode())
+    assert not errors_in(data.decode(), level=4)
 
 
 def test_features_go_with_the_given_parts_of_speech(nlp):
@@ -98,7 +88,7 @@ def test_features_go_with_the_given_parts_of_speech(nlp):
     # A part of speech that the word hardly ever has.
     odd = ["VERB" if tag == "NOUN" else tag for tag in TAGS]
     assert "VerbForm=" in column(parse(nlp, read(conllu(upos=odd))), FEATS)[4]
-    assert not errors_in(parse(nlp, read(conllu(upos=odd))).decode())
+    assert not errors_in(parse(nlp, read(conllu(upos=odd))).decode(), level=4)
 
 
 @pytest.mark.parametrize("features", ["Poss=YesPronType=Prs", "Poss", "=|A=="])

@@ -18,7 +18,7 @@ from spacy_rootmind.formats.conllu_sentence import (
     tokens_of,
 )
 from spacy_rootmind.formats.conllu_sentence import Sentence as ConlluSentence
-from spacy_rootmind.formats.lines import Inputs
+from spacy_rootmind.formats.lines import lines_of
 from spacy_rootmind.formats.records import Failure
 
 SPLITS = ("train", "dev", "test")
@@ -98,7 +98,7 @@ def read_sentences(paths: list[Path]) -> list[Sentence]:
     sentences = [
         make_sentence(str(path), found)
         for path in paths
-        for found in conllu.read_sentences(str(path), Inputs([str(path)]).lines(str(path)))
+        for found in conllu.read_sentences(str(path), lines_of(str(path)))
     ]
     forms = [word[FORM] for sentence in sentences for word in sentence.words]
     if forms.count("_") > len(forms) / 2:
