@@ -40,8 +40,12 @@ def find_details(batch: ScoredBatch, parsed: ParsedBatch) -> list[ParseDetails]:
     if settings.finds_details:
         # These compute nothing until queried.
         trees = [
-            TreeDistribution(weights, lengths=bucket.lengths, projective=settings.projective)
-            for weights, bucket in zip(batch.log_weights, batch.scores.layout.buckets, strict=True)
+            TreeDistribution(
+                arcs.astype(np.float64) / batch.context.temperature,
+                lengths=bucket.lengths,
+                projective=settings.projective,
+            )
+            for arcs, bucket in zip(batch.arc_scores, batch.scores.layout.buckets, strict=True)
         ]
         if settings.confidence:
             parts["confidence"] = _find_confidence(batch, parsed, trees)

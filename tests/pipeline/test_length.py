@@ -123,8 +123,8 @@ def test_choose_starts_matches_a_quadratic_table_on_long_docs():
 # --- known boundaries, and length ----------------------------------------------------------------
 
 
-def plan(doc, log_odds, on_split=lambda doc, n_split: None, **settings):
-    context = PredictionContext(Settings(**settings), ("ROOT", "dep"), on_split=on_split)
+def plan(doc, log_odds, **settings):
+    context = PredictionContext(Settings(**settings), ("ROOT", "dep"))
     return plan_sentences(TokenRow([doc]), log_odds, context)
 
 
@@ -160,7 +160,7 @@ def test_plan_is_best_of_all_that_respect_what_is_known(mode, max_words):
             -1.0 if doc[i].is_space and marks[i] is False else gain for i, gain in enumerate(gains)
         ]
         settings = {"sentences": mode, "blank_lines": False}
-        starts = plan(doc, log_odds, max_sentence_length=max_words, **settings).starts
+        starts = plan(doc, log_odds, max_sentence_length=max_words, **settings)[0]
         chosen = starts[1:-1].tolist()
         assert longest(doc, starts.tolist()) <= max_words
         forced = {i for i in range(1, n) if marks[i] is True}

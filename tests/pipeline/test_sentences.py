@@ -227,12 +227,12 @@ def test_docs_in_a_row_are_planned_like_each_alone():
         log_odds = np.where(row.is_space, NOT_A_WORD, rng.normal(size=len(row))).astype("f4")
         sentences = []
         for number, doc in enumerate(docs):
-            plan = plan_sentences(TokenRow([doc]), log_odds[row.place(number)], context)
-            alone += (plan.starts[:-1] + row.bounds[number]).tolist()
-            sentences += plan.sentences
-        together = plan_sentences(row, log_odds, context)
-        assert together.starts.tolist() == [*alone, len(row)]
-        for own, other in zip(together.sentences, sentences, strict=True):
+            starts, own = plan_sentences(TokenRow([doc]), log_odds[row.place(number)], context)
+            alone += (starts[:-1] + row.bounds[number]).tolist()
+            sentences += own
+        starts, together = plan_sentences(row, log_odds, context)
+        assert starts.tolist() == [*alone, len(row)]
+        for own, other in zip(together, sentences, strict=True):
             assert own.doc is other.doc
             assert own.words.tolist() == other.words.tolist()
             first = next(row.bounds[i] for i, doc in enumerate(docs) if doc is own.doc)
