@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 from spacy_rootmind.annotation.details import BROKEN, Alternatives
 from spacy_rootmind.network.label_scorer import find_best_labels
 from spacy_rootmind.pipeline.alternatives import (
-    LabelledMaker,
     Trees,
-    best_labelled,
     log_probs_among,
     own_maker,
 )
@@ -55,7 +53,7 @@ def _make_alternatives(
     settings, names = batch.context.settings, batch.context.labels
     make: Any = settings.alternatives
     maker = own_maker(make)
-    is_labelled = isinstance(maker, LabelledMaker)
+    is_labelled = maker is not None and maker.labelled
     # Makers of the user's own need not accept `projective` unless it matters.
     kind = {"projective": True} if settings.projective else {}
     found: list[Any] = []
@@ -84,13 +82,13 @@ def _find_valid_alternatives(batch: ScoredBatch, parsed: ParsedBatch) -> list[Al
     the guidelines.
     """
     maker, left = own_maker(batch.context.settings.alternatives), list(range(len(batch.sentences)))
-    settings = {"k": sys.maxsize} if maker is None else maker.keywords
-    is_best, k = maker is not None and maker.func is best_labelled, settings["k"]
+    is_labelled, is_best, k = False, False, sys.maxsize
+    if maker is not None:
+        is_labelled, is_best, k = maker.labelled, maker.is_best_labelled, maker.k
     most = BEST_MADE * k if is_best else MADE_EACH * k + MADE_BESIDES
-    # The trees made first stay the same.
+    # The trees made first stay the same, without a seed as well.
     seeds = np.random.default_rng().integers(2**63, size=len(left)).tolist()
-    is_unseeded = settings.get("seed", 0) is None
-    masks = _masks(parsed) if is_best or not isinstance(maker, LabelledMaker) else {}
+    masks = _masks(parsed) if is_best or not is_labelled else {}
     # Labels of the arcs of earlier rounds are known.
     scorers = {
         i: ArcLabels(len(batch.squares[i]) - 1, _label_scorer(batch, i, masks.get(i)))
@@ -101,11 +99,9 @@ def _find_valid_alternatives(batch: ScoredBatch, parsed: ParsedBatch) -> list[Al
     while last < most:
         last *= 2
     while left:
-        changed = {i: {"k": count} for i in left if maker}
-        for i in changed if is_unseeded else ():
-            changed[i]["seed"] = seeds[i]
+        changed = {i: {"k": count, "seed": seeds[i]} for i in left if maker}
         made = _make_alternatives(batch, left, changed, masks, scorers)
-        if not isinstance(maker, LabelledMaker):
+        if not is_labelled:
             _label_as_parses(batch, parsed, left, made)
         again = []
         for i, own, valid in zip(left, made, _mark_valid(parsed, left, made), strict=True):
