@@ -4,7 +4,7 @@ Makers know no guidelines: `pipeline.find_alternatives` makes more trees, and ke
 """
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,21 +21,14 @@ from spacy_rootmind.trees.sampling import sample_trees
 Trees = tuple[NDArray[np.int32], NDArray[np.float64]]
 """Heads of shape (k', n + 1), as returned by `decode`, and log probabilities of shape (k',)."""
 
-Maker = Callable[..., Trees]
-"""Makes trees from the arc scores of a sentence, (n + 1, n + 1), and its n words.
-
-In a projective parser it is called with `projective=True` as well.
-"""
-
 
 @dataclass(frozen=True)
 class TreeMaker:
-    """A maker of this package; it may be called with another `k` than its own, and a seed.
+    """Makes trees from the arc scores of a sentence, (n + 1, n + 1), and its n words.
 
-    The seed is used where it has none of its own.
-
-    With `labelled`, it makes trees with labels of their own, from a third argument as well: how to
-    score labels. A log probability is then that of a tree together with its labels.
+    It may be called with another `k` than its own, and with a seed, which is used where it has none
+    of its own. With `labelled`, it makes trees with labels of their own, from a third argument as
+    well: how to score labels. A log probability is then that of a tree together with its labels.
     """
 
     name: str
@@ -75,14 +68,7 @@ class TreeMaker:
         return self.labelled and self.name == "kbest"
 
 
-def own_maker(maker: object) -> TreeMaker | None:
-    """Return the maker if it is of this package, without the block of its config."""
-    if isinstance(maker, RegisteredFunction):
-        maker = maker.function
-    return maker if isinstance(maker, TreeMaker) else None
-
-
-def kbest(k: int, labelled: bool = False) -> Maker:
+def kbest(k: int, labelled: bool = False) -> RegisteredFunction:
     """Make the k most probable trees, best first; registered as `spacy_rootmind.kbest.v1`.
 
     Parameters
@@ -101,7 +87,7 @@ def kbest(k: int, labelled: bool = False) -> Maker:
     return _make("kbest", k=k, labelled=labelled)
 
 
-def sample(k: int, seed: int | None = 0, labelled: bool = False) -> Maker:
+def sample(k: int, seed: int | None = 0, labelled: bool = False) -> RegisteredFunction:
     """Make k independent samples; registered as `spacy_rootmind.sample.v1`.
 
     With a seed, a sentence's samples depend on the seed and its words alone.
@@ -123,7 +109,9 @@ def sample(k: int, seed: int | None = 0, labelled: bool = False) -> Maker:
     return _make("sample", k=k, seed=seed, labelled=labelled)
 
 
-def sample_without_replacement(k: int, seed: int | None = 0, labelled: bool = False) -> Maker:
+def sample_without_replacement(
+    k: int, seed: int | None = 0, labelled: bool = False
+) -> RegisteredFunction:
     """Make up to k different samples; registered as `spacy_rootmind.sample_without_replacement.v1`.
 
     For the arguments, see `sample`. With `labelled`, the same tree with other labels is another
@@ -132,7 +120,7 @@ def sample_without_replacement(k: int, seed: int | None = 0, labelled: bool = Fa
     return _make("sample_without_replacement", k=k, seed=seed, labelled=labelled)
 
 
-def _make(name: str, *, labelled: bool, **settings: Any) -> Maker:
+def _make(name: str, *, labelled: bool, **settings: Any) -> RegisteredFunction:
     """Check settings, and make what has them, with the block of a config that makes the same."""
     if not isinstance(labelled, bool):
         raise ValueError(
