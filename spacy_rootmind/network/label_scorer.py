@@ -59,8 +59,9 @@ class LabelInput(NamedTuple):
 class TermInput(NamedTuple):
     """A `LabelInput` with its arcs on the device, for both terms.
 
-    `buckets` are those of the arcs' distances. `distinct` are the dependents without repetition,
-    and `dep_of_arc` the place of each arc's among them; None where that saves nothing.
+    `buckets` has the bucket of each arc's distance, `distinct` the dependents without repetition,
+    and `dep_of_arc` the place of each arc's dependent among them; the last two are None where they
+    save nothing.
     """
 
     rows: Floats2d

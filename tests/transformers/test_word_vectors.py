@@ -28,11 +28,6 @@ def texts(tmp_path):
     return path
 
 
-@pytest.fixture
-def nlp():
-    return spacy.blank("en", config=make_vectors.CONFIG)
-
-
 def test_command_writes_vectors_of_words(encoder, texts, tmp_path, monkeypatch, capsys):
     output = tmp_path / "vectors"
     arguments = [encoder, output, texts, "--width", 5, "--words", 6, "--least", 1]
