@@ -5,11 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from thinc.api import Linear, Maxout, Model, chain
+from thinc.api import Linear, Maxout, Model, NumpyOps, chain
 
 from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network.layout import Layout
-from spacy_rootmind.network.ops import is_compiled
 from spacy_rootmind.network.qrnn import QRNN
 from spacy_rootmind.network.transfer import to_device
 from spacy_rootmind.network.types import Floats1d, Floats2d
@@ -114,7 +113,7 @@ def forward(
     states, backprop_context = rows, None
     if len(model.layers) > 1:
         states, backprop_context = model.layers[1]((rows[:-1], layout), is_train)
-    if is_compiled(model.ops):
+    if isinstance(model.ops, NumpyOps):
         windows = kernel.windows(states, layout.words)
     else:
         # Without the states of ROOT.

@@ -9,13 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from thinc.api import Linear, Maxout, Model, glorot_uniform_init, uniform_init
+from thinc.api import Linear, Maxout, Model, NumpyOps, glorot_uniform_init, uniform_init
 
 from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network import distance
 from spacy_rootmind.network.dropout import RATE, sentence_dropout
 from spacy_rootmind.network.layout import Layout
-from spacy_rootmind.network.ops import is_compiled
 from spacy_rootmind.network.transfer import to_device, to_host
 from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.network.types import Floats2d, Floats3d, Ints1d
@@ -57,32 +56,22 @@ class LabelInput(NamedTuple):
     kept: dict[int, Any] | None = None
 
 
-class Arcs(NamedTuple):
-    """Arcs on the device of the network.
+class TermInput(NamedTuple):
+    """A `LabelInput` with its arcs on the device, for both terms.
 
-    Attributes
-    ----------
-    deps, heads, buckets : int array of shape (n_arcs,)
-        Rows of their ends, and the buckets of their distances.
-    distinct, dep_of_arc : int array, optional
-        The dependents without repetition, and the place of each arc's among them; None where that
-        saves nothing.
+    `buckets` has the bucket of each arc's distance, `distinct` the dependents without repetition,
+    and `dep_of_arc` the place of each arc's dependent among them; the last two are None where they
+    save nothing.
     """
 
+    rows: Floats2d
+    layout: Layout
+    kept: dict[int, Any] | None
     deps: Ints1d
     heads: Ints1d
     buckets: Ints1d
     distinct: Ints1d | None = None
     dep_of_arc: Ints1d | None = None
-
-
-class TermInput(NamedTuple):
-    """A `LabelInput` with its arcs on the device, for both terms."""
-
-    rows: Floats2d
-    layout: Layout
-    arcs: Arcs
-    kept: dict[int, Any] | None
 
 
 OutT = Floats2d
@@ -157,11 +146,9 @@ def forward(
     model: Model[LabelInput, OutT], X: LabelInput, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
     """Add both terms; the callback takes the gradient of the scores to that of the rows."""
-    arcs = _on_device(model.ops.xp, X, is_train)
-    given = TermInput(X.rows, X.layout, arcs, None if is_train else X.kept)
-    (biaffine, backprop_biaffine), (perceptron, backprop_perceptron) = (
-        term(given, is_train) for term in model.layers
-    )
+    given, (biaffine_term, perceptron_term) = _on_device(model, X, is_train), model.layers
+    biaffine, backprop_biaffine = biaffine_term(given, is_train)
+    perceptron, backprop_perceptron = perceptron_term(given, is_train)
 
     def backprop(d_scores: OutT) -> Floats2d:
         return backprop_biaffine(d_scores) + backprop_perceptron(d_scores)
@@ -169,14 +156,14 @@ def forward(
     return biaffine + perceptron, backprop
 
 
-def _on_device(xp: Any, X: LabelInput, is_train: bool) -> Arcs:
+def _on_device(model: Model[LabelInput, OutT], X: LabelInput, is_train: bool) -> TermInput:
     """Copy arcs to the device."""
-    deps, heads = (rows.astype(np.intp, copy=False) for rows in (X.deps, X.heads))
-    arrays = [deps, heads, X.layout.arc_distances(deps, heads)]
+    arrays = [X.deps, X.heads, X.layout.arc_distances(X.deps, X.heads)]
     # Many arcs of few words, as in alternative trees.
-    if not is_train and len(deps) > len(X.rows):
-        arrays += kernel.find_distinct(deps, len(X.rows))
-    return Arcs(*to_device(xp, arrays))
+    if not is_train and len(X.deps) > len(X.rows):
+        arrays += kernel.find_distinct(X.deps, len(X.rows))
+    kept = None if is_train else X.kept
+    return TermInput(X.rows, X.layout, kept, *to_device(model.ops.xp, arrays))
 
 
 def _sides(
@@ -235,7 +222,7 @@ def biaffine_forward(
     model: Model[TermInput, OutT], X: TermInput, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
     """Score with one matrix product for all labels."""
-    arcs, ops = X.arcs, model.ops
+    ops = model.ops
 
     def compute(side: int) -> Side:
         hidden, backprop_hidden = model.layers[side](X.rows, is_train)
@@ -245,12 +232,12 @@ def biaffine_forward(
 
     (D_all, backprop_D), (H_all, backprop_H) = _sides(model, X, compute)
     # A dependent that many arcs share is multiplied once.
-    D, H = D_all[arcs.deps if arcs.distinct is None else arcs.distinct], H_all[arcs.heads]
+    D, H = D_all[X.deps if X.distinct is None else X.distinct], H_all[X.heads]
     U: Floats3d = model.get_param("U")
     width, n_labels, _ = U.shape
     U_flat = U.reshape((width, n_labels * width))
     DU: Floats3d = ops.gemm(D, U_flat).reshape((-1, n_labels, width))
-    DU = DU if arcs.dep_of_arc is None else DU[arcs.dep_of_arc]
+    DU = DU if X.dep_of_arc is None else DU[X.dep_of_arc]
     scores = (DU @ H[:, :, None])[:, :, 0]
 
     def backprop(d_scores: OutT) -> Floats2d:
@@ -259,7 +246,7 @@ def biaffine_forward(
         model.inc_grad("U", dU.reshape(U.shape))
         dH = (d_scores[:, None, :] @ DU)[:, 0]
         dD = ops.gemm(dDU, U_flat, trans2=True)
-        dD_all, dH_all = _scatter(model, arcs, D_all, dD, dH)
+        dD_all, dH_all = _scatter(model, X, D_all, dD, dH)
         return backprop_D(dD_all) + backprop_H(dH_all)
 
     return scores, backprop
@@ -283,14 +270,14 @@ def _project(model: Model[TermInput, OutT], name: str, X: Floats2d) -> Side:
 
 def _scatter(
     model: Model[TermInput, OutT],
-    arcs: Arcs,
+    X: TermInput,
     like: Floats2d,
     d_deps: Floats2d,
     d_heads: Floats2d,
 ) -> tuple[Floats2d, Floats2d]:
     """Add the gradients of the arcs' two sides to their rows, which may have many arcs."""
     all_deps, all_heads = model.ops.xp.zeros_like(like), model.ops.xp.zeros_like(like)
-    for rows, d_rows, total in ((arcs.deps, d_deps, all_deps), (arcs.heads, d_heads, all_heads)):
+    for rows, d_rows, total in ((X.deps, d_deps, all_deps), (X.heads, d_heads, all_heads)):
         model.ops.scatter_add(total, rows.astype("int32"), model.ops.as_contig(d_rows))
     return all_deps, all_heads
 
@@ -328,24 +315,24 @@ def perceptron_forward(
     model: Model[TermInput, OutT], X: TermInput, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
     """Score; each row is multiplied by A and B once, however many arcs it has."""
-    arcs, ops, output = X.arcs, model.ops, model.layers[2]
+    ops, output = model.ops, model.layers[2]
     (A, backprop_A), (B, backprop_B) = _sides(
         model, X, lambda side: model.layers[side](X.rows, is_train)
     )
     C: Floats2d = model.get_param("C")
-    if is_compiled(ops):
-        hidden, which = kernel.arc_maxout(A, B, C, arcs.deps, arcs.heads, arcs.buckets)
+    if isinstance(ops, NumpyOps):
+        hidden, which = kernel.arc_maxout(A, B, C, X.deps, X.heads, X.buckets)
     else:
-        sums = A[arcs.deps] + B[arcs.heads] + C[arcs.buckets]
+        sums = A[X.deps] + B[X.heads] + C[X.buckets]
         hidden, which = ops.maxout(sums.reshape((sums.shape[0], -1, 2)))
-    hidden, drop = sentence_dropout(model, X.layout, hidden, is_train, arcs.deps)
+    hidden, drop = sentence_dropout(model, X.layout, hidden, is_train, X.deps)
     scores, backprop_output = output(hidden, is_train)
 
     def backprop(d_scores: OutT) -> Floats2d:
         d_hidden = drop(backprop_output(d_scores))
         d_sums = ops.backprop_maxout(d_hidden, which, 2).reshape((len(d_hidden), -1))
-        model.inc_grad("C", distance.collect_flat(d_sums, arcs.buckets))
-        dA, dB = _scatter(model, arcs, A, d_sums, d_sums)
+        model.inc_grad("C", distance.collect_flat(d_sums, X.buckets))
+        dA, dB = _scatter(model, X, A, d_sums, d_sums)
         return backprop_A(dA) + backprop_B(dB)
 
     return scores, backprop

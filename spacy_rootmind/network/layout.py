@@ -14,11 +14,10 @@ from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 import numpy as np
-from thinc.api import Ops, get_array_module
+from thinc.api import NumpyOps, Ops, get_array_module
 
 from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network import distance
-from spacy_rootmind.network.ops import is_compiled
 from spacy_rootmind.network.transfer import to_device
 from spacy_rootmind.network.types import Floats2d, Floats3d, Ints1d, Ints2d
 
@@ -172,7 +171,7 @@ class Layout:
         positions = np.arange(lengths.max() + 1)
         rows = self.roots[members][:, None] + positions
         rows[positions > lengths[:, None]] = self.n_rows
-        return Bucket(members, lengths, rows, self.n_rows, is_compiled(self.ops))
+        return Bucket(members, lengths, rows, self.n_rows, isinstance(self.ops, NumpyOps))
 
     def pad(self, flat: Ints1d, fill: int) -> list[Ints2d]:
         """Copy numbers of rows, on the host, to an array (b, m) for each bucket."""
@@ -216,7 +215,6 @@ class Layout:
 
     def arc_distances(self, deps: Ints1d, heads: Ints1d) -> Ints1d:
         """Find the bucket of each arc's distance; `deps` and `heads` are flat rows."""
-        deps, heads = (rows.astype(np.intp, copy=False) for rows in (deps, heads))
         return kernel.find_distances(
             deps, heads, self.sentence_of_row, self.roots, distance.BUCKETS
         )

@@ -1,14 +1,15 @@
 """Ways to a fast network on a CPU: NumPy's BLAS, compiled loops, and kept embeddings.
 
-The network's own layers run the loops of `kernel.layers` where `is_compiled` says so. Thinc's
-layers get them from `use_fast_cpu`.
+The network's own layers run the loops of `kernel.layers` where their operations are `NumpyOps`,
+whose own loops also take NumPy's arrays in single precision. Thinc's layers get them from
+`use_fast_cpu`.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from thinc.api import LayerNorm, Linear, Maxout, Model, NumpyOps, Ops, expand_window
+from thinc.api import LayerNorm, Linear, Maxout, Model, NumpyOps, expand_window
 
 from spacy_rootmind.compat import forward_of, set_forward
 from spacy_rootmind.kernel import layers as kernel
@@ -18,14 +19,6 @@ from spacy_rootmind.network.types import Floats2d
 # OpenBLAS is about twice as fast at products of up to this many multiplications, on processors with
 # 512-bit vectors; with more rows than FEW, larger ones are as fast.
 PIECE, FEW = 1_000_000, 64
-
-
-def is_compiled(ops: Ops) -> bool:
-    """Tell whether compiled loops take the arrays of a layer with these operations.
-
-    They take what Thinc's own compiled loops take: NumPy's arrays in single precision.
-    """
-    return isinstance(ops, NumpyOps)
 
 
 def use_fast_cpu(model: Model[Any, Any]) -> Model[Any, Any]:
@@ -56,20 +49,16 @@ def follow_fast_cpu(layer: Model[Any, Any], model: Model[Any, Any]) -> None:
     `nlp.replace_listeners` puts copies of other components' layers there, which always come with
     Thinc's library.
     """
-    if _uses_thinc_blas(layer) and not _uses_thinc_blas(model):
+    ops: Any = layer.ops
+    if type(ops) is NumpyOps and ops.use_blis and not getattr(model.ops, "use_blis", True):
         use_fast_cpu(layer)
-
-
-def _uses_thinc_blas(model: Model[Any, Any]) -> bool:
-    ops: Any = model.ops
-    return type(ops) is NumpyOps and ops.use_blis
 
 
 def _layer_norm(model: Any, X: Any, is_train: bool) -> tuple[Any, Callable]:
     """Normalize rows, as `thinc.api.LayerNorm`."""
     G = model.get_param("G")
     # Thinc's layer says what is wrong with rows of another width.
-    if not is_compiled(model.ops) or X.dtype != "float32" or X.shape[1] != len(G):
+    if not isinstance(model.ops, NumpyOps) or X.dtype != "float32" or X.shape[1] != len(G):
         return _LAYER_NORM(model, X, is_train)
     rows, b = model.ops.as_contig(X), model.get_param("b")
 
@@ -140,7 +129,7 @@ class _Maxout(_Product):
         self.is_trained = self.is_trained or is_train
         b = model.get_param("b")
         pieces = b.shape[1]
-        if not is_compiled(model.ops) or X.dtype != "float32" or pieces not in (2, 3):
+        if not isinstance(model.ops, NumpyOps) or X.dtype != "float32" or pieces not in (2, 3):
             return _MAXOUT(model, X, is_train)
         if not is_train:
             return kernel.maxout(self.multiply(model, X), b, False)[0], no_backprop
@@ -163,7 +152,7 @@ class _Linear(_Product):
 
     def __call__(self, model: Any, X: Any, is_train: bool) -> tuple[Any, Callable]:
         self.is_trained = self.is_trained or is_train
-        if is_train or not is_compiled(model.ops):
+        if is_train or not isinstance(model.ops, NumpyOps):
             return _LINEAR(model, X, is_train)
         found = self.multiply(model, X)
         found += model.get_param("b")

@@ -7,12 +7,12 @@ of cells run along the sentence.
 from collections.abc import Callable
 
 import numpy as np
-from thinc.api import LayerNorm, Linear, Model, Ops, glorot_uniform_init
+from thinc.api import LayerNorm, Linear, Model, NumpyOps, Ops, glorot_uniform_init
 
 from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network.dropout import RATE, sentence_dropout
 from spacy_rootmind.network.layout import Layout
-from spacy_rootmind.network.ops import is_compiled, multiply
+from spacy_rootmind.network.ops import multiply
 from spacy_rootmind.network.types import Floats2d, Floats3d, Ints2d
 
 InT = tuple[Floats2d, Layout]
@@ -80,7 +80,7 @@ def forward(
     """Run both directions; the callback takes the gradient of the result to that of the rows."""
     rows, layout = X
     project, norm = model.layers
-    run = _run_compiled if is_compiled(model.ops) else _run_packed
+    run = _run_compiled if isinstance(model.ops, NumpyOps) else _run_packed
     states, backprop_states = run(model, rows, layout)
     states, drop = sentence_dropout(model, layout, states, is_train)
     update, backprop_project = project(states, is_train)

@@ -7,6 +7,7 @@ of a training batch have occurred in it.
 
 import threading
 from collections.abc import Callable, Sequence
+from itertools import repeat
 from operator import is_
 from typing import Any
 
@@ -126,8 +127,7 @@ class TypeCache:
         lengths = [len(doc) for doc in docs]
         table = docs[0].vocab.vectors if sum(lengths) else None
         # Vectors may be of a class of the user's own, too.
-        is_known = all(hasattr(table, name) for name in ("attr", "data", "key2row"))
-        is_served = isinstance(model.ops, NumpyOps) and is_known
+        is_served = isinstance(model.ops, NumpyOps) and hasattr(table, "key2row")
         # From then on, weights may change in place at any time.
         self._is_trained = self._is_trained or is_train
         if not is_served or (is_train and _last_dropout(model) is None):
@@ -196,8 +196,7 @@ class TypeCache:
 
     def _find(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Look up rows by key, -1 for those that are missing."""
-        find = self._rows.get
-        return np.array([find(key, -1) for key in keys.tolist()], dtype=np.int64)
+        return np.array([*map(self._rows.get, keys.tolist(), repeat(-1))], dtype=np.int64)
 
     def _add(self, keys: NDArray[np.uint64], vectors: NDArray[np.float32]) -> None:
         """Add vectors of new types; the table grows by doubling."""

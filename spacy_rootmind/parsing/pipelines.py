@@ -7,6 +7,7 @@ from spacy.language import Language
 from thinc.api import ConfigValidationError, require_gpu
 
 from spacy_rootmind.compat import import_file
+from spacy_rootmind.config_blocks import RegisteredFunction
 from spacy_rootmind.parsing.settings import ParserSettings, SettingsError
 from spacy_rootmind.pipeline import alternatives
 from spacy_rootmind.pipeline.root_mst import RootMST
@@ -55,7 +56,7 @@ def load_pipeline(settings: ParserSettings) -> Language:
     return nlp
 
 
-def alternatives_method(settings: ParserSettings) -> alternatives.Maker | None:
+def alternatives_method(settings: ParserSettings) -> RegisteredFunction | None:
     """Return the function that finds alternative parses; None without the setting."""
     if settings.alternatives is None:
         return None

@@ -21,8 +21,8 @@ from spacy_rootmind.annotation.details import (
 from spacy_rootmind.network.architecture import ParserModel
 from spacy_rootmind.network.label_scorer import find_best_labels, find_probable_labels
 from spacy_rootmind.network.layout import Layout
-from spacy_rootmind.network.structure import weights_digest
 from spacy_rootmind.pipeline.find_alternatives import find_alternatives
+from spacy_rootmind.pipeline.inputs import weights_digest
 from spacy_rootmind.pipeline.sentence_parser import ParsedBatch, ScoredBatch
 from spacy_rootmind.trees.conventions import MISSING, ROOT_LABEL
 from spacy_rootmind.trees.distribution import TreeDistribution
@@ -40,8 +40,12 @@ def find_details(batch: ScoredBatch, parsed: ParsedBatch) -> list[ParseDetails]:
     if settings.finds_details:
         # These compute nothing until queried.
         trees = [
-            TreeDistribution(weights, lengths=bucket.lengths, projective=settings.projective)
-            for weights, bucket in zip(batch.log_weights, batch.scores.layout.buckets, strict=True)
+            TreeDistribution(
+                arcs.astype(np.float64) / batch.context.temperature,
+                lengths=bucket.lengths,
+                projective=settings.projective,
+            )
+            for arcs, bucket in zip(batch.arc_scores, batch.scores.layout.buckets, strict=True)
         ]
         if settings.confidence:
             parts["confidence"] = _find_confidence(batch, parsed, trees)

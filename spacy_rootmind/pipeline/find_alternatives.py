@@ -4,7 +4,6 @@ The makers of `pipeline.alternatives` list or draw trees; here their trees get l
 ones are chosen.
 """
 
-import sys
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, cast
@@ -15,14 +14,11 @@ from numpy.typing import NDArray
 from spacy_rootmind.annotation.details import BROKEN, Alternatives
 from spacy_rootmind.network.label_scorer import find_best_labels
 from spacy_rootmind.pipeline.alternatives import (
-    LabelledMaker,
+    TreeMaker,
     Trees,
-    best_labelled,
     log_probs_among,
-    own_maker,
 )
 from spacy_rootmind.pipeline.sentence_parser import ParsedBatch, ScoredBatch
-from spacy_rootmind.trees.checks import is_tree
 from spacy_rootmind.trees.constrained import MAX_DECODES, Rules, decode_kbest_valid, mark_valid
 from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL, BoolArray
 from spacy_rootmind.trees.labelled import ArcLabels, FindLogProbs, LabelledTrees
@@ -52,25 +48,25 @@ def _make_alternatives(
     With guidelines, `masks` has the labelled arcs to choose the best from, and `scorers` how labels
     are scored.
     """
-    settings, names = batch.context.settings, batch.context.labels
-    make: Any = settings.alternatives
-    maker = own_maker(make)
-    is_labelled = isinstance(maker, LabelledMaker)
-    # Makers of the user's own need not accept `projective` unless it matters.
-    kind = {"projective": True} if settings.projective else {}
-    found: list[Any] = []
-    for i in sentences:
-        given: list[Any] = [batch.log_weights_of(i), batch.sentences[i].texts()]
-        if is_labelled:
-            given.append(scorers.get(i) or _label_scorer(batch, i))
-        found.append(make(*given, **kind, **changed.get(i, {})))
-        if masks is not None and maker is None:
-            # Rules are about trees, and a maker of the user's own may have made anything.
-            is_formed = np.atleast_1d(is_tree(found[-1][0]))
-            found[-1] = tuple(column[is_formed] for column in found[-1])
-    if not is_labelled:
+    make = _maker(batch)
+    found = [
+        make(
+            batch.log_weights_of(i),
+            batch.sentences[i].texts(),
+            scorers.get(i) or _label_scorer(batch, i),
+            projective=batch.context.settings.projective,
+            **changed.get(i, {}),
+        )
+        for i in sentences
+    ]
+    if not make.labelled:
         return _label_alternatives(batch, sentences, found, masks)
-    return [_as_alternatives(trees, names) for trees in found]
+    return [_as_alternatives(trees, batch.context.labels) for trees in found]
+
+
+def _maker(batch: ScoredBatch) -> TreeMaker:
+    made: Any = batch.context.settings.alternatives
+    return made.function
 
 
 def _as_alternatives(trees: LabelledTrees, names: tuple[str, ...]) -> Alternatives:
@@ -80,17 +76,14 @@ def _as_alternatives(trees: LabelledTrees, names: tuple[str, ...]) -> Alternativ
 def _find_valid_alternatives(batch: ScoredBatch, parsed: ParsedBatch) -> list[Alternatives]:
     """Make alternatives, four times as many each time, until k of them keep the guidelines.
 
-    A maker of the user's own is called once. All are kept of a sentence whose parse does not keep
-    the guidelines.
+    All are kept of a sentence whose parse does not keep the guidelines.
     """
-    maker, left = own_maker(batch.context.settings.alternatives), list(range(len(batch.sentences)))
-    settings = {"k": sys.maxsize} if maker is None else maker.keywords
-    is_best, k = maker is not None and maker.func is best_labelled, settings["k"]
+    maker, left = _maker(batch), list(range(len(batch.sentences)))
+    is_best, k = maker.is_best_labelled, maker.k
     most = BEST_MADE * k if is_best else MADE_EACH * k + MADE_BESIDES
-    # The trees made first stay the same.
+    # The trees made first stay the same, without a seed as well.
     seeds = np.random.default_rng().integers(2**63, size=len(left)).tolist()
-    is_unseeded = settings.get("seed", 0) is None
-    masks = _masks(parsed) if is_best or not isinstance(maker, LabelledMaker) else {}
+    masks = _masks(parsed) if is_best or not maker.labelled else {}
     # Labels of the arcs of earlier rounds are known.
     scorers = {
         i: ArcLabels(len(batch.squares[i]) - 1, _label_scorer(batch, i, masks.get(i)))
@@ -101,11 +94,9 @@ def _find_valid_alternatives(batch: ScoredBatch, parsed: ParsedBatch) -> list[Al
     while last < most:
         last *= 2
     while left:
-        changed = {i: {"k": count} for i in left if maker}
-        for i in changed if is_unseeded else ():
-            changed[i]["seed"] = seeds[i]
+        changed = {i: {"k": count, "seed": seeds[i]} for i in left}
         made = _make_alternatives(batch, left, changed, masks, scorers)
-        if not isinstance(maker, LabelledMaker):
+        if not maker.labelled:
             _label_as_parses(batch, parsed, left, made)
         again = []
         for i, own, valid in zip(left, made, _mark_valid(parsed, left, made), strict=True):

@@ -8,23 +8,26 @@ compared at load. In a running program, they are compared once for each vocab th
 where the component was taken out of the parser's pipeline.
 """
 
+import hashlib
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from spacy.attrs import IDS, intify_attr
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
-from thinc.api import get_array_module
+from thinc.api import Model, get_array_module
 
 from spacy_rootmind.annotation.sentences import words_of
 from spacy_rootmind.compat import ATTRIBUTE_EXTRACTOR, ListenedToComponent
 from spacy_rootmind.network.architecture import ParserModel, reading_layers
 from spacy_rootmind.network.listeners import Tok2Vec, listeners_in, require_vectors
-from spacy_rootmind.network.structure import arrays_digest, weights_digest
-from spacy_rootmind.pipeline.own_static_vectors import vocab_readers
+from spacy_rootmind.network.transfer import to_host
+from spacy_rootmind.pipeline.vectors import vocab_readers
 
 # Attributes that no token has until a component sets them, and a component that does. Every token
 # has the others, such as NORM, from the vocab.
@@ -194,3 +197,33 @@ def attributes_read(layers: Iterable[Tok2Vec]) -> list[str]:
         for column in node.attrs["columns"]
     }
     return [name for name in SETTERS if IDS[name] in columns]
+
+
+def weights_digest(layers: Sequence[Model], names: str = "") -> str:
+    """Digest the weights of layers, and names that belong to them.
+
+    Weights are rounded as packages round them (`network.half_precision`), so a network and its
+    package have the same digest.
+    """
+    weights = [
+        node.get_param(name)
+        for layer in layers
+        for node in layer.walk()
+        for name in node.param_names
+        if node.has_param(name)
+    ]
+    return arrays_digest(layers[0].ops.xp, weights, names)
+
+
+def arrays_digest(xp: Any, arrays: Sequence[Any], names: str = "") -> str:
+    """Digest arrays of the module `xp`, rounded as packages round them."""
+    digest = hashlib.blake2b(names.encode("utf8"), digest_size=8)
+    for array in to_host(xp, arrays):
+        digest.update(_rounded(array).tobytes())
+    return digest.hexdigest()
+
+
+def _rounded(weights: NDArray) -> NDArray:
+    # Packages have no weights that overflow; here they are as good as any.
+    with np.errstate(over="ignore"):
+        return weights.astype(np.float16) if weights.dtype == np.float32 else weights

@@ -10,14 +10,14 @@ from spacy.language import Language
 from spacy_rootmind.compat import ListenedToComponent, load_model_from_config
 from spacy_rootmind.network.architecture import reading_layers
 from spacy_rootmind.network.listeners import listeners_in
-from spacy_rootmind.pipeline.own_static_vectors import (
+from spacy_rootmind.pipeline.root_mst import RootMST
+from spacy_rootmind.pipeline.settings import find_parser
+from spacy_rootmind.pipeline.vectors import (
     ARCHITECTURE,
     copy_table,
     vocab_readers,
     with_static_vectors,
 )
-from spacy_rootmind.pipeline.root_mst import RootMST
-from spacy_rootmind.pipeline.settings import find_parser
 
 
 def replace_parser(nlp: Language, source: str | Path | Language) -> RootMST:

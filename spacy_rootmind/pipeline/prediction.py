@@ -5,9 +5,8 @@ batches of bounded size, however long a Doc is.
 """
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,20 +79,6 @@ COPIED = [NORM, LEMMA, TAG, POS, MORPH, DEP, SENT_START, ENT_IOB, ENT_TYPE, ENT_
 INSIDE_ENTITY, BEGINS_ENTITY = 1, 3
 
 
-class SentencePlan(NamedTuple):
-    """The sentences of Docs before they are parsed.
-
-    Attributes
-    ----------
-    starts : int array of shape (n_sentences + 1,)
-        The first token of each, and the number of all tokens.
-    sentences : list of Sentence
-    """
-
-    starts: Starts
-    sentences: list[Sentence]
-
-
 def parse_docs(
     model: ParserModel, docs: Sequence[Doc], context: PredictionContext
 ) -> list[DocParse]:
@@ -122,9 +107,9 @@ def _parse_batch(model: ParserModel, docs: list[Doc], context: PredictionContext
     """Find the vectors of all tokens, the sentences of each Doc, and their trees."""
     row = TokenRow(docs)
     vectors, log_odds = _encode(model, row)
-    plan = plan_sentences(row, log_odds, context)
-    trees = _parse_sentences(model, vectors, plan.sentences, context)
-    return join_sentences(row, plan.starts, trees, context.labels)
+    starts, sentences = plan_sentences(row, log_odds, context)
+    trees = _parse_sentences(model, vectors, sentences, context)
+    return join_sentences(row, starts, trees, context.labels)
 
 
 def _parse_sentences(
@@ -242,8 +227,10 @@ def _find_log_odds(
 
 def plan_sentences(
     row: TokenRow, log_odds: NDArray[np.floating], context: PredictionContext
-) -> SentencePlan:
+) -> tuple[Starts, list[Sentence]]:
     """Fix the sentences of Docs, from the network's log-odds that each token starts one.
+
+    The starts are the first token of each sentence, and the number of all tokens.
 
     Raises ValueError if boundaries are required and missing, or the constraints cannot be met.
     """
@@ -265,8 +252,8 @@ def plan_sentences(
         own = row.place(number)
         bound[own] = made.join_rootless(docs[number], bound[own])
     starts, split = choose_starts(row, bound, settings.max_sentence_length)
-    for number, n_split in Counter(row.numbers_at(split)).items():
-        context.on_split(docs[number], n_split)
+    for number in row.numbers_at(split)[:1]:
+        context.on_split(docs[number][:8].text, settings.max_sentence_length)
     for number, made in constraints.items():
         made.check_starts(docs[number], starts - row.bounds[number])
     sentences = []
@@ -283,7 +270,7 @@ def plan_sentences(
                 constraints[number].of_sentence(words) if number in constraints else None,
             )
         )
-    return SentencePlan(starts, sentences)
+    return starts, sentences
 
 
 def _network_log_odds(

@@ -484,7 +484,7 @@ class RootMST(TrainablePipe):
             temperature=self.temperature,
             label_temperature=self.cfg["label_temperature"],
             teacher=teacher_name(self.model, self.labels) if is_teacher else "",
-            on_split=self._tell_of_split,
+            on_split=partial(self._warn_of_split, self.name),
             on_missing=partial(self._warn_of_missing, self.name),
         )
         was_projective = self.cfg.get(serialization.FITTED_PROJECTIVE, False)
@@ -494,9 +494,6 @@ class RootMST(TrainablePipe):
         docs = list(docs)
         self.inputs.require(self.model, docs, self.name)
         return parse_docs(self.model, docs, context)
-
-    def _tell_of_split(self, doc: Doc, n_split: int) -> None:
-        self._warn_of_split(self.name, doc[:8].text, self.settings.max_sentence_length)
 
     def set_annotations(self, docs: Iterable[Doc], scores: Sequence[DocParse]) -> None:
         """Set heads, labels and sentence boundaries of all tokens."""

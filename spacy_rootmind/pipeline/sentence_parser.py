@@ -36,7 +36,7 @@ class PredictionContext:
     teacher : str
         Name of the parser in the distributions that it stores: `details.teacher_name`.
     on_split : callable
-        Called with a Doc that has sentences above the maximum length, and their number.
+        Called with the beginning of a Doc with sentences above the maximum length, and this length.
     on_missing : callable
         Called with the name of a sentence that has fewer alternatives than asked for, their number,
         and the number asked for, although there may be more.
@@ -48,7 +48,7 @@ class PredictionContext:
     temperature: float = 1.0
     label_temperature: float = 1.0
     teacher: str = ""
-    on_split: Callable[[Doc, int], None] = lambda doc, n_split: None
+    on_split: Callable[[str, int], None] = lambda text, length: None
     on_missing: Callable[[str, int, int], None] = lambda name, n_found, k: None
 
 
@@ -108,12 +108,6 @@ class ScoredBatch:
     scores: TreeScores
     arc_scores: list[NDArray[np.floating]]
     context: PredictionContext
-
-    @cached_property
-    def log_weights(self) -> list[NDArray[np.float64]]:
-        """Arc scores over their temperature, a padded array for each bucket."""
-        temperature = self.context.temperature
-        return [scores.astype(np.float64) / temperature for scores in self.arc_scores]
 
     @cached_property
     def squares(self) -> list[NDArray[np.floating]]:

@@ -27,8 +27,9 @@ from spacy_rootmind.network.half_precision import (
     to_half_precision,
     to_single_precision,
 )
+from spacy_rootmind.network.label_scorer import NULL_LABEL
+from spacy_rootmind.network.linear import CONTEXT, N_ATTRS
 from spacy_rootmind.network.listeners import GRAD_FACTOR
-from spacy_rootmind.network.structure import describe_layers
 from spacy_rootmind.network.transfer import to_host
 from spacy_rootmind.pipeline.inputs import DIGESTS
 
@@ -36,6 +37,18 @@ from spacy_rootmind.pipeline.inputs import DIGESTS
 FORMAT = 5
 # Parts of a component besides its vocab.
 PARTS = ("cfg", "model")
+# Attributes of layers that decide what their weights mean; others, such as dropout rates, may
+# change.
+FIXED_ATTRS = (
+    "column",
+    "columns",
+    "key_attr",
+    "seed",
+    "window_size",
+    NULL_LABEL,
+    N_ATTRS,
+    CONTEXT,
+)
 # Entries that a saved cfg has, and the component in memory does not.
 CHECKSUM = "sha256"
 LAYERS = "layers_sha256"
@@ -55,19 +68,29 @@ def initial_cfg() -> dict[str, Any]:
     }
 
 
-def _sha256(*parts: bytes) -> str:
-    total = hashlib.sha256()
-    for part in parts:
-        total.update(part)
-    return total.hexdigest()
+def _sha256(text: str, weights: bytes = b"") -> str:
+    return hashlib.sha256(text.encode("utf8") + weights).hexdigest()
 
 
 def _checksum(cfg: dict[str, Any], weights: bytes) -> str:
-    return _sha256(json.dumps(cfg, sort_keys=True).encode("utf8"), weights)
+    return _sha256(json.dumps(cfg, sort_keys=True), weights)
 
 
 def _layers_digest(model: ParserModel) -> str:
-    return _sha256(describe_layers(model).encode("utf8"))
+    """Digest what decides the meaning of weights in a network, initialized or not.
+
+    Thinc's `Model.from_dict` refuses sizes that the config does not set. It takes over everything
+    else as it was saved, whatever the config says.
+    """
+    layers = []
+    for node in model.walk():
+        attrs = {name: node.attrs[name] for name in FIXED_ATTRS if name in node.attrs}
+        # Names of combined layers may be older than the layers: spaCy can replace a listener.
+        name = "" if node.layers else node.name
+        layers.append(
+            [name, len(node.shims), sorted(node.dim_names), sorted(node.param_names), attrs]
+        )
+    return _sha256(json.dumps(layers, default=str))
 
 
 # --- saving ------------------------------------------------------------------------------------

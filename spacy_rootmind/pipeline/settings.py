@@ -10,6 +10,7 @@ import numpy as np
 from spacy.language import Language
 
 from spacy_rootmind.config_blocks import RegisteredFunction
+from spacy_rootmind.pipeline.alternatives import TreeMaker
 from spacy_rootmind.training.losses import MARGIN
 
 Objective = Literal["tree_crf", "head_selection", "perceptron"]
@@ -40,6 +41,13 @@ def _one_of(literal: Any) -> Expected:
     return Expected(words, lambda value: isinstance(value, str) and value in names, str)
 
 
+def _maker_of(value: Any) -> RegisteredFunction:
+    made = value if callable(value) else RegisteredFunction.from_config(value)
+    if not isinstance(made.function, TreeMaker):
+        raise ValueError("the function makes no alternatives")
+    return made
+
+
 POSITIVE = _number("a number above 0", lambda value: 0 < value < math.inf)
 NOT_NEGATIVE = _number("a number of at least 0", lambda value: 0 <= value < math.inf)
 PROBABILITY = _number("a probability above 0 and at most 1", lambda value: 0 < value <= 1)
@@ -50,6 +58,12 @@ FUNCTION = Expected(
     'a function, the block of a config such as {"@misc": "my_function.v1"}',
     lambda value: callable(value) or isinstance(value, Mapping),
     lambda value: value if callable(value) else RegisteredFunction.from_config(value),
+)
+
+MAKER = Expected(
+    'the block of a config such as {"@misc": "spacy_rootmind.kbest.v1", "k": 3}',
+    lambda value: isinstance(value, RegisteredFunction | Mapping),
+    _maker_of,
 )
 
 
@@ -132,7 +146,7 @@ class Settings:
     """Least probability of the labelled arcs to keep, whichever trees they are in: `span._.arcs` of
     each sentence, `token._.arcs`. At most 1 / `arc_threshold` arcs per word.
     """
-    alternatives: Annotated[Callable | None, FUNCTION] = None
+    alternatives: Annotated[Callable | None, MAKER] = None
     """Makes `span._.parses` of each sentence: `spacy_rootmind.kbest.v1`, `spacy_rootmind.sample.v1`
     or `spacy_rootmind.sample_without_replacement.v1`.
     """

@@ -198,21 +198,6 @@ def test_constraints_hold_in_alternatives_and_broken_parses_keep_all(shipped, ch
             assert bool(errors_in(doc)) == (len(own) == 2)
 
 
-def own_maker(scores, words):
-    """Trees with and without errors, a cycle, and a head in the sentence that follows."""
-    heads, log_probs = sample_without_replacement(40)(scores, words)
-    heads[1, 1:] = 2
-    heads[2, 1] = len(heads[2]) + 1 if "barks" in words else heads[2, 1]
-    return heads, log_probs
-
-
-def test_alternatives_of_makers_of_the_users_own(shipped, change):
-    change(alternatives=own_maker)
-    doc = shipped(f"{TEXTS[0]} It rained.")
-    assert 0 < len(next(doc.sents)._.parses) < 38
-    assert errors_in(doc) == set()
-
-
 @pytest.mark.parametrize("make", MAKERS)
 def test_fewer_and_a_warning_where_hardly_any_tree_is_valid(
     make, shipped, change, caplog, monkeypatch

@@ -188,7 +188,7 @@ def test_whitespace_inside_arcs_is_no_matter(parser_with):
 def plan(doc, constraints, log_odds, **settings):
     settings = Settings(constraints=lambda doc: constraints, **settings)
     context = PredictionContext(settings, ("ROOT", "dep"))
-    return plan_sentences(TokenRow([doc]), np.asarray(log_odds, dtype="f"), context).starts.tolist()
+    return plan_sentences(TokenRow([doc]), np.asarray(log_odds, dtype="f"), context)[0].tolist()
 
 
 def test_boundaries_do_not_cut_forced_arcs():
@@ -481,11 +481,11 @@ def test_preset_heads_take_no_boundary_from_a_missing_head():
     context = PredictionContext(Settings(constraints=preset_heads()), ("ROOT", "obj", "punct"))
     log_odds = np.array([-1, -1, -1, -1, 1], dtype="f")
     # A word with another label than the root's cannot be a sentence by itself.
-    assert plan_sentences(TokenRow([doc]), log_odds, context).starts.tolist() == [0, 5]
+    assert plan_sentences(TokenRow([doc]), log_odds, context)[0].tolist() == [0, 5]
     doc[4].dep_ = "ROOT"
     # Training reads such Docs alike; what is unknown is for the network to say.
-    assert plan_sentences(TokenRow([doc]), log_odds, context).starts.tolist() == [0, 4, 5]
-    assert plan_sentences(TokenRow([doc]), -log_odds, context).starts.tolist() == [0, 2, 5]
+    assert plan_sentences(TokenRow([doc]), log_odds, context)[0].tolist() == [0, 4, 5]
+    assert plan_sentences(TokenRow([doc]), -log_odds, context)[0].tolist() == [0, 2, 5]
 
 
 @pytest.mark.parametrize(

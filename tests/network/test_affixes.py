@@ -6,10 +6,9 @@ import spacy
 from spacy.ml.models.tok2vec import MultiHashEmbed
 from spacy.tokens import Doc
 from spacy.util import fix_random_seed
-from thinc.api import Adam, Model
+from thinc.api import Adam
 
 from spacy_rootmind.network.affixes import build_affix_embed, number_of
-from spacy_rootmind.network.type_cache import cache_embeddings
 
 WIDTH = 8
 SETTINGS = ("attrs", "prefixes", "suffixes")
@@ -95,18 +94,6 @@ def test_gradient_is_that_of_finite_differences(nlp):
             node.set_param(name, before)
             expected = (ends[0] - ends[1]) / 2e-3
             assert (gradient * move).sum() == pytest.approx(expected, rel=0.02, abs=0.02), name
-
-
-def test_types_are_embedded_once(nlp):
-    model = make(nlp)
-    docs = [Doc(nlp.vocab, words=WORDS), Doc(nlp.vocab, words=["walks", "new"])]
-    expected = model.predict(docs)
-    tok2vec = Model("tok2vec", lambda own, X, is_train: model(X, is_train), layers=[model])
-    tok2vec.set_ref("embed", model)
-    cache_embeddings(tok2vec)
-    for _ in range(2):
-        for found, other in zip(tok2vec.predict(docs), expected, strict=True):
-            np.testing.assert_allclose(found, other, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -172,16 +172,6 @@ def test_plain_docs_count_as_one_sentence_each(docs):
         np.testing.assert_array_equal(a, b)
 
 
-def test_refinement_changes_scores_and_keeps_the_first_round(docs):
-    model = build(docs, refinements=2)
-    scores = model.predict(docs).trees
-    assert len(scores.rounds) == 3
-    for first, last in zip(scores.rounds[0], scores.arcs, strict=True):
-        assert first.shape == last.shape
-        if first.shape[1] > 2:
-            assert not np.allclose(first, last)
-
-
 def listener_to(tok2vec, drops_width):
     """The same vectors; transformers' listeners drop the width of Docs that have no words."""
 

@@ -1,5 +1,6 @@
 """Layers: gradients against finite differences, compiled loops, sentences alone and in batches."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -8,8 +9,7 @@ from gradients import OPS, assert_directional, assert_parameters, in_double
 from thinc.api import SGD, LayerNorm, Linear, Maxout, NumpyOps, Ops, expand_window
 
 from spacy_rootmind.kernel import layers as kernel
-from spacy_rootmind.network import boundaries, label_scorer, ops, qrnn
-from spacy_rootmind.network import layout as layout_module
+from spacy_rootmind.network import ops
 from spacy_rootmind.network.arc_scorer import BiaffineArcs
 from spacy_rootmind.network.boundaries import NOT_A_WORD, BoundaryInput, SentenceStarts
 from spacy_rootmind.network.dropout import RATE, sentence_dropout
@@ -235,14 +235,13 @@ def in_single(model, rng):
     return model
 
 
-def run(model, X, masks, is_compiled, monkeypatch):
+def run(model, X, masks, ops):
     """All that a layer computes: its prediction, its output in training, and gradients."""
-    for module in (boundaries, label_scorer, layout_module, ops, qrnn):
-        monkeypatch.setattr(module, "is_compiled", lambda ops: is_compiled)
-    for part in X if isinstance(X, tuple) else ():
-        if isinstance(part, Layout):
-            # The choice is kept there.
-            vars(part).pop("buckets", None)
+    for node in model.walk():
+        node.ops = ops
+    if isinstance(X, tuple):
+        parts = [replace(part, ops=ops) if isinstance(part, Layout) else part for part in X]
+        X = type(X)(*parts) if hasattr(X, "_fields") else tuple(parts)
     params = [(node, name) for node in model.walk() for name in node.param_names]
     for node, name in params:
         node.set_grad(name, np.zeros_like(node.get_param(name)))
@@ -254,8 +253,8 @@ def run(model, X, masks, is_compiled, monkeypatch):
     return [*outputs, *flat(gradients), *(node.get_grad(name).copy() for node, name in params)]
 
 
-def assert_same(model, X, masks, monkeypatch):
-    fast, slow = (run(model, X, masks, own, monkeypatch) for own in (True, False))
+def assert_same(model, X, masks):
+    slow, fast = (run(model, X, masks, own) for own in (OPS, IN_SINGLE))
     assert len(fast) == len(slow)
     for own, expected in zip(fast, slow, strict=True):
         assert own.dtype == expected.dtype == np.float32
@@ -286,13 +285,13 @@ def as_single(part):
 @pytest.mark.usefixtures("simd")
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize(("name", "lengths"), BATCHES)
-def test_compiled_layers_are_those_of_numpy(name, width, lengths, rng, monkeypatch):
+def test_compiled_layers_are_those_of_numpy(name, width, lengths, rng):
     make, kind = LAYERS[name]
     layout = Layout.from_lengths(IN_SINGLE, lengths)
     model = in_single(make(width, 0.0), rng)
     X = as_single(make_input(kind, layout, rng))
     masks = meaning(name, layout, model.predict(X))
-    assert_same(model, X, [mask.astype("f") for mask in masks], monkeypatch)
+    assert_same(model, X, [mask.astype("f") for mask in masks])
 
 
 @pytest.mark.parametrize("name", ["labels", "labels of a rank"])
@@ -312,12 +311,12 @@ def test_labels_keep_what_depends_on_rows_alone(name, rng):
 @pytest.mark.usefixtures("simd")
 @pytest.mark.parametrize("pieces", [1, 2, 3, 4])
 @pytest.mark.parametrize("width", WIDTHS)
-def test_compiled_layers_are_those_of_thinc(width, pieces, rng, monkeypatch):
+def test_compiled_layers_are_those_of_thinc(width, pieces, rng):
     for layer in (Maxout(nO=width, nI=5, nP=pieces), LayerNorm(nI=5), expand_window(1)):
         model = ops.use_fast_cpu(in_single(layer, rng))
         rows = rng.normal(size=(9, 5)).astype("f")
         for X in (rows[:1], rows):
-            assert_same(model, X, [np.ones_like(model.predict(X))], monkeypatch)
+            assert_same(model, X, [np.ones_like(model.predict(X))])
         doubled = model.predict(rows.astype("d"))
         np.testing.assert_allclose(doubled, model.predict(rows), rtol=1e-4, atol=1e-5)
 

@@ -316,13 +316,3 @@ def test_update_without_an_optimizer_takes_no_step(quickstart_docs):
         assert pipe.model.to_bytes() == before
         assert np.abs(pipe.model.get_ref("trees").get_grad("root")).max() > 0
         assert nlp.update(examples, sgd=sgd)["root_mst"] > 0
-
-
-def test_add_pipe_with_the_default_model_trains():
-    nlp = spacy.blank("xx")
-    nlp.add_pipe("root_mst")
-    examples = [example_of(nlp)] * 2
-    nlp.initialize(lambda: examples)
-    for _ in range(2):
-        nlp.update(examples)
-    assert_parsed(nlp("She saw the cat ."))

@@ -73,36 +73,6 @@ def total_gain(starts, gains):
 # --- choosing ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("max_words", [1, 2, 3, 5, 20])
-@pytest.mark.parametrize("kind", ["normal", "unlikely", "ties", "equal", "zeros"])
-def test_choose_starts_is_best_of_all_segmentations(kind, max_words):
-    rng = rng_for("choose", kind, max_words)
-    for _ in range(25):
-        n = int(rng.integers(1, 11))
-        doc = random_doc(rng, n)
-        gains = {
-            "normal": rng.normal(size=n),
-            "unlikely": -3 + rng.normal(size=n),
-            "ties": rng.integers(-2, 2, size=n).astype(float),
-            "equal": np.full(n, -0.5),
-            "zeros": np.zeros(n),
-        }[kind]
-        starts, split = choose_starts(TokenRow([doc]), gains, max_words)
-        assert starts[0] == 0
-        assert starts[-1] == n
-        assert (np.diff(starts) > 0).all()
-        assert longest(doc, starts.tolist()) <= max_words
-        _, best = best_by_enumeration(doc, gains, max_words)
-        assert total_gain(starts, gains) == pytest.approx(best, abs=1e-12)
-        liked = np.union1d(np.flatnonzero(gains > 0), [0, n])
-        assert set(liked.tolist()) <= set(starts.tolist())
-        too_long = sum(n_words(doc, a, b) > max_words for a, b in itertools.pairwise(liked))
-        assert len(split) == too_long
-        # There are no more cuts than necessary if all places are alike.
-        if kind in ("equal", "zeros"):
-            assert len(starts) - 1 == max(math.ceil(n_words(doc, 0, n) / max_words), 1)
-
-
 def test_choose_starts_matches_a_quadratic_table_on_long_docs():
     rng = rng_for("choose long")
     # The longest ones take linear time.
@@ -123,8 +93,8 @@ def test_choose_starts_matches_a_quadratic_table_on_long_docs():
 # --- known boundaries, and length ----------------------------------------------------------------
 
 
-def plan(doc, log_odds, on_split=lambda doc, n_split: None, **settings):
-    context = PredictionContext(Settings(**settings), ("ROOT", "dep"), on_split=on_split)
+def plan(doc, log_odds, **settings):
+    context = PredictionContext(Settings(**settings), ("ROOT", "dep"))
     return plan_sentences(TokenRow([doc]), log_odds, context)
 
 
@@ -160,7 +130,7 @@ def test_plan_is_best_of_all_that_respect_what_is_known(mode, max_words):
             -1.0 if doc[i].is_space and marks[i] is False else gain for i, gain in enumerate(gains)
         ]
         settings = {"sentences": mode, "blank_lines": False}
-        starts = plan(doc, log_odds, max_sentence_length=max_words, **settings).starts
+        starts = plan(doc, log_odds, max_sentence_length=max_words, **settings)[0]
         chosen = starts[1:-1].tolist()
         assert longest(doc, starts.tolist()) <= max_words
         forced = {i for i in range(1, n) if marks[i] is True}
@@ -191,12 +161,18 @@ def long_doc(nlp, quickstart_docs):
 @pytest.mark.one_each("max_words")
 @pytest.mark.parametrize("max_words", [1, 2, 5, 30])
 @pytest.mark.parametrize("mode", ["auto", "given", "doc"])
-def test_no_parsed_sentence_is_longer_than_allowed(parser_of, quickstart_docs, mode, max_words):
+def test_no_parsed_sentence_is_longer_than_allowed(
+    parser_of, quickstart_docs, mode, max_words, caplog
+):
     nlp = parser_of(sentences=mode, max_sentence_length=max_words)
+    nlp.get_pipe("root_mst")._warn_of_split.has_warned = False
     doc = long_doc(nlp, quickstart_docs)
     if mode == "given":
         doc[20].is_sent_start = True
     doc = nlp(doc)
+    told = [r.getMessage() for r in caplog.records if "was split" in r.getMessage()]
+    assert len(told) <= 1
+    assert mode == "auto" or f"{doc[:8].text!r} has more than {max_words} words" in told[0]
     assert longest(doc, [*(s.start for s in doc.sents), len(doc)]) <= max_words
     for sentence in doc.sents:
         assert sum(token.head == token for token in sentence) == 1

@@ -11,6 +11,7 @@ from parsers import SMALL_MODEL, make_nlp
 from spacy.util import registry
 
 from spacy_rootmind import configure
+from spacy_rootmind.guidelines.constraints import preset_heads
 from spacy_rootmind.pipeline.alternatives import kbest
 from spacy_rootmind.pipeline.factory import make_root_mst
 from spacy_rootmind.pipeline.settings import Objective, Settings, default_settings
@@ -50,8 +51,12 @@ CASES = {
         "a probability above 0 and at most 1, or None",
     ),
     "alternatives": (
-        [5, "kbest", {"@misc": "spacy_rootmind.kbest.v1", "k": 0}, {"@misc": 3}, {"k": kbest(2)}],
-        A_FUNCTION,
+        [
+            *(5, "kbest", len, preset_heads(), {"@misc": 3}, {"k": kbest(2)}),
+            {"@misc": "spacy_rootmind.kbest.v1", "k": 0},
+            {"@misc": "spacy_rootmind.preset_heads.v1"},
+        ],
+        "the block of a config such as .*kbest.*, or None",
     ),
     "keep_trees": (["yes", 1, None], "True or False"),
     "distribution_threshold": (
