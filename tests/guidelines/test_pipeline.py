@@ -12,7 +12,6 @@ from ud_sentences import syntax_errors, validate
 
 from spacy_rootmind import configure
 from spacy_rootmind.formats.conllu import write_conllu
-from spacy_rootmind.formats.records import InputRecord
 from spacy_rootmind.formats.registry import read_records
 from spacy_rootmind.guidelines.constraints import Constraints
 from spacy_rootmind.guidelines.rules import is_tag_rule
