@@ -364,7 +364,6 @@ cdef struct DerivativeTask:
     double* out                 # the derivatives, of the same shape
 
 cdef struct DerivativeState:
-    const DerivativeTask* task
     double* square              # the scores of one sentence
     TreeSum sum
     Tangents tangents
@@ -376,7 +375,7 @@ cdef int differentiate_sentence(
         void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
     """Find the derivatives of one sentence in its direction; returns a Status."""
     cdef DerivativeState* ws = <DerivativeState*>state
-    cdef const DerivativeTask* task = ws.task
+    cdef const DerivativeTask* task = <const DerivativeTask*>batch.task
     cdef Py_ssize_t n = batch.lengths[sentence], area = task.width * task.width
     cdef const double* values = task.values + sentence * area
     cdef double* out = task.out + sentence * area
@@ -405,7 +404,7 @@ cdef int differentiate_projective(
         void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
     """`differentiate_sentence` for projective trees."""
     cdef DerivativeState* ws = <DerivativeState*>state
-    cdef const DerivativeTask* task = ws.task
+    cdef const DerivativeTask* task = <const DerivativeTask*>batch.task
     cdef Py_ssize_t n = batch.lengths[sentence], area = task.width * task.width
     if n == 0:
         return Status.OK
@@ -429,7 +428,7 @@ cdef class Differentiation(Worker):
         if projective:
             status = span_sums_init(&self.c.spans, max_words, True)
         else:
-            status = tree_sum_init(&self.c.sum, max_words)
+            status = tree_sum_init(&self.c.sum, max_words, False)
             if status == Status.OK:
                 status = tangents_init(&self.c.tangents, &self.c.sum)
         check_memory(max_words, status)
@@ -449,7 +448,6 @@ def differentiate_batch(
     values[sentence, dep, head] are at most 1 in magnitude. Fills `out`, of the same
     shape, for the words of each sentence. Returns as `run_batch`.
     """
-    cdef Differentiation worker
     cdef DerivativeTask task
     if values.shape[0] == 0:
         return Status.OK, 0
@@ -457,6 +455,5 @@ def differentiate_batch(
     task.width = values.shape[2]
     task.values = &values[0, 0, 0]
     task.out = &out[0, 0, 0]
-    for worker in workers:
-        worker.c.task = &task
+    buffer.c.task = &task
     return run_batch(buffer, workers)
