@@ -156,16 +156,6 @@ class UDRules:
             safe[:, is_mark] = False
         return safe
 
-    def find_invalid(self, heads: NDArray[np.int32], labels: NDArray[np.int32]) -> list[int]:
-        """List the sentences whose trees break rules; the trees lie one after the other."""
-        broken = self.tables.kernel.find_broken(
-            self.words, self.starts, self.sizes, heads.copy(), labels.copy()
-        )
-        if not broken.any():
-            return []
-        places = np.searchsorted(self.starts, np.flatnonzero(broken), side="right")
-        return (np.unique(places) - 1).tolist()
-
     def find_conflicts(
         self, sentence: int, heads: NDArray[np.int32], labels: NDArray[np.int32]
     ) -> Iterator[Conflict]:
