@@ -1,7 +1,5 @@
 """Assertions that several kernel tests share."""
 
-import re
-
 import numpy as np
 import pytest
 import reference
@@ -94,8 +92,3 @@ def result_of(trees: object, name: str) -> object:
     """Ask a distribution for what it has as a property, or finds without arguments."""
     found = getattr(trees, name)
     return found() if callable(found) else found
-
-
-def numbers_in(error: object) -> list[int]:
-    """Return the whole numbers in the message of an error that pytest has caught."""
-    return [int(number) for number in re.findall(r"\d+", str(error.value))]

@@ -147,9 +147,8 @@ class Inference:
         """Find the covariances of a sum over the arcs of a tree with each arc of the batch.
 
         Each tree has one arc of each word, and one from ROOT if roots are single. So a constant
-        shared by all of these arcs changes no covariance, and is subtracted. What remains is
-        brought to the same size in all sentences, so that covariances neither overflow nor lose
-        digits.
+        shared by all of these arcs changes no covariance, and is subtracted. The rest is brought to
+        the same size in all sentences, so that covariances neither overflow nor lose digits.
         """
         own = self.sentences
         batch = as_arc_values("values", values, own.scores.shape)

@@ -201,7 +201,7 @@ class Drawn(NamedTuple):
     heads: NDArray[np.int32]
     log_probs: NDArray[np.float64]
     found: NDArray[np.intp]
-    log_remaining: NDArray[np.float64] | None
+    log_remaining: NDArray[np.float64]
 
 
 def draw(sentences: Sentences, k: int, replace: bool, method: str, steps: int, seed: Seed) -> Drawn:
@@ -218,7 +218,7 @@ def draw(sentences: Sentences, k: int, replace: bool, method: str, steps: int, s
     seeds = _draw_seeds(seed, len(batch))
     heads = filled((len(batch), k, batch.shape[1]), MISSING, np.int32)
     log_probs = filled((len(batch), k), -np.inf, np.float64)
-    log_remaining = None if replace else np.zeros(heads.shape[:2])
+    log_remaining = np.zeros((0, 0) if replace else heads.shape[:2])
     found = np.zeros(len(batch), dtype=np.intp)
     samplers = [
         kernel.Sampler(method, own.longest, own.single_root, steps) for _ in range(own.workers)
@@ -230,7 +230,7 @@ def draw(sentences: Sentences, k: int, replace: bool, method: str, steps: int, s
         heads,
         log_probs,
         found,
-        log_remaining,
+        None if replace else log_remaining,
     )
     if failed[0] == kernel.NO_STEPS:
         raise RuntimeError(

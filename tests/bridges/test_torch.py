@@ -202,18 +202,6 @@ def test_gradient_of_log_partition_needs_no_second_elimination(monkeypatch):
     assert torch.equal(scores.grad, distribution(scores.detach(), {}).marginals)
 
 
-def test_second_derivatives_keep_to_the_graph_of_the_scores():
-    """Through parameters that scores are made of, as in training."""
-    weights = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
-    features = torch.randn(2, 5, 5, dtype=torch.float64)
-
-    def find(weight):
-        return tensors.TreeDistribution(weight * features).log_partition.sum()
-
-    assert torch.autograd.gradcheck(find, weights)
-    assert torch.autograd.gradgradcheck(find, weights)
-
-
 @each_query
 def test_further_derivatives_are_refused(query):
     scores = leaf(SCORES)

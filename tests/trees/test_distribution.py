@@ -2,8 +2,6 @@
 
 import itertools
 import math
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 
 import numpy as np
@@ -237,28 +235,6 @@ def test_the_other_kind_of_tree_is_summed_over_once(calls):
     trees = TreeDistribution(np.zeros((6, 6)))
     _ = trees.log_partition, trees.single_root_log_prob, trees.single_root_log_prob
     assert calls == [False, False]
-
-
-def test_two_distributions_may_ask_each_other(monkeypatch):
-    """Each in a thread of its own, and both in the kernel at once."""
-    batches = rng_for("two threads").normal(size=(2, 3, 5, 5))
-    expected = [
-        TreeDistribution(a).kl_divergence(TreeDistribution(b)).tolist()
-        for a, b in (batches, batches[::-1])
-    ]
-    original, together, own = query_batch.sum_batch, threading.Barrier(2), threading.local()
-
-    def sum_batch(*arguments, **options):
-        if not hasattr(own, "waited"):
-            own.waited = True
-            together.wait(timeout=60)
-        return original(*arguments, **options)
-
-    monkeypatch.setattr(query_batch, "sum_batch", sum_batch)
-    pairs = [TreeDistribution(one) for one in batches]
-    with ThreadPoolExecutor(2) as pool:
-        found = pool.map(lambda two: two[0].kl_divergence(two[1]), (pairs, pairs[::-1]))
-        assert [one.tolist() for one in found] == expected
 
 
 @pytest.mark.parametrize("name", ["log_partition", "marginals", "entropy", "single_root_log_prob"])
