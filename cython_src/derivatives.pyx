@@ -364,6 +364,7 @@ cdef struct DerivativeTask:
     double* out                 # the derivatives, of the same shape
 
 cdef struct DerivativeState:
+    bint projective
     double* square              # the scores of one sentence
     TreeSum sum
     Tangents tangents
@@ -383,6 +384,9 @@ cdef int differentiate_sentence(
     if n == 0:
         return Status.OK
     gather(batch, sentence, ws.square)
+    if ws.projective:
+        return projective_derivatives(
+            ws.square, n, task.single_root, values, task.width, out, &ws.spans)
     status = sum_trees(ws.square, n, task.single_root, &ws.sum)
     if status != Status.OK:
         return status
@@ -400,20 +404,6 @@ cdef int differentiate_sentence(
     return status
 
 
-cdef int differentiate_projective(
-        void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
-    """`differentiate_sentence` for projective trees."""
-    cdef DerivativeState* ws = <DerivativeState*>state
-    cdef const DerivativeTask* task = <const DerivativeTask*>batch.task
-    cdef Py_ssize_t n = batch.lengths[sentence], area = task.width * task.width
-    if n == 0:
-        return Status.OK
-    gather(batch, sentence, ws.square)
-    return projective_derivatives(
-        ws.square, n, task.single_root, task.values + sentence * area, task.width,
-        task.out + sentence * area, &ws.spans)
-
-
 # --- the boundary ------------------------------------------------------------------------------
 
 cdef class Differentiation(Worker):
@@ -422,8 +412,9 @@ cdef class Differentiation(Worker):
 
     def __cinit__(self, Py_ssize_t max_words, bint projective=False):
         cdef int status
-        self.handle = differentiate_projective if projective else differentiate_sentence
+        self.handle = differentiate_sentence
         self.state = &self.c
+        self.c.projective = projective
         self.c.square = self.make_square(max_words)
         if projective:
             status = span_sums_init(&self.c.spans, max_words, True)

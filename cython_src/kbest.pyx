@@ -914,19 +914,6 @@ cdef int search_projective(void* search) noexcept nogil:
     return k_best_projective(<SpanSearch*>search)
 
 
-cdef tuple trees_found(
-        int status, const int32_t* heads, Py_ssize_t found, Py_ssize_t n, Py_ssize_t k):
-    cdef int32_t[:, ::1] rows
-    if status == Status.NO_MEMORY:
-        raise MemoryError(f"no memory for the {k} best trees of {n} words; ask for fewer")
-    if status != Status.OK:
-        return status, None
-    trees = np.empty((found, n + 1), dtype=np.int32)
-    rows = trees
-    memcpy(&rows[0, 0], heads, found * (n + 1) * sizeof(int32_t))
-    return status, trees
-
-
 def decode_kbest(
         const double[:, ::1] scores not None, Py_ssize_t k, bint single_root, bint projective):
     """Find the k best trees of one sentence; returns (status, heads).
@@ -937,18 +924,26 @@ def decode_kbest(
     cdef KBestSearch search
     cdef SpanSearch spans
     cdef int status, stop = 0
+    cdef int32_t[:, ::1] rows
     if projective:
         status = span_search_init(&spans, &scores[0, 0], n, k, single_root)
-        try:
-            if status == Status.OK:
-                status = run_part(search_projective, &spans, &stop)
-            return trees_found(status, spans.heads, spans.found, n, k)
-        finally:
-            span_search_free(&spans)
-    status = k_best_init(&search, &scores[0, 0], n, k, single_root)
+    else:
+        status = k_best_init(&search, &scores[0, 0], n, k, single_root)
     try:
-        if status == Status.OK:
+        if status == Status.OK and projective:
+            status = run_part(search_projective, &spans, &stop)
+        elif status == Status.OK:
             status = run_part(search_any, &search, &stop)
-        return trees_found(status, search.heads, search.found, n, k)
+        if status == Status.NO_MEMORY:
+            raise MemoryError(f"no memory for the {k} best trees of {n} words; ask for fewer")
+        if status != Status.OK:
+            return status, None
+        trees = np.empty((spans.found if projective else search.found, n + 1), dtype=np.int32)
+        rows = trees
+        memcpy(&rows[0, 0], spans.heads if projective else search.heads, trees.nbytes)
+        return status, trees
     finally:
-        k_best_free(&search)
+        if projective:
+            span_search_free(&spans)
+        else:
+            k_best_free(&search)
