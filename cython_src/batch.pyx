@@ -225,18 +225,25 @@ cdef tuple run_batch(ScoreBuffer buffer, list workers):
 
     Returns the status and the number of the first sentence that failed, or (Status.OK, any).
     """
-    cdef Crew crew = Crew.__new__(Crew)
+    cdef Crew crew
+    cdef Chunk chunk
+    cdef Worker only = workers[0]
     cdef Py_ssize_t i
     cdef double n, cost = 0
+    cdef int stop = 0
+    if len(workers) == 1:
+        chunk = Chunk(&buffer.c, only.handle, only.state, 0, buffer.c.n_sentences)
+        return run_part(handle_chunk, &chunk, &stop), chunk.start
+    crew = Crew.__new__(Crew)
     crew.batch = &buffer.c
     crew.lock = allocate_lock()
     for i in range(buffer.c.n_sentences):
         n = buffer.c.lengths[i] + 1
         cost += n * n
-    crew.chunk_cost = cost / (len(workers) * CHUNKS_PER_THREAD) if len(workers) > 1 else cost
+    crew.chunk_cost = cost / (len(workers) * CHUNKS_PER_THREAD)
     helpers = crew.start(workers[1:])
     try:
-        crew.work(workers[0])
+        crew.work(only)
     finally:
         crew.wait_for(helpers)
     return crew.status, crew.failed
