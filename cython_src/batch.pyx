@@ -8,34 +8,20 @@ from cpython.buffer cimport (
     PyBuffer_Release,
     PyObject_GetBuffer,
 )
-from cpython.pythread cimport (
-    WAIT_LOCK,
-    PyThread_acquire_lock,
-    PyThread_allocate_lock,
-    PyThread_free_lock,
-    PyThread_release_lock,
-    PyThread_start_new_thread,
-    PyThread_type_lock,
-)
-from libc.limits cimport ULONG_MAX
 from libc.math cimport INFINITY
 from libc.stddef cimport size_t
 from libc.stdlib cimport free, malloc
 
+from _thread import allocate_lock, start_new_thread
+
 import numpy as np
 
-from spacy_rootmind.kernel.interrupt cimport (
-    ROWS_PER_POLL,
-    await_signals,
-    do_part,
-    poll,
-    run_call,
-    this_call,
-)
+from spacy_rootmind.kernel.interrupt cimport ROWS_PER_POLL, poll, run_part
 from spacy_rootmind.kernel.status cimport Status
 
 cdef enum:
     MANY_STEPS = 1 << 20    # at most, in sentences that are too short to poll
+    CHUNKS_PER_THREAD = 16  # enough that one hard sentence does not leave the others waiting
 
 OK = Status.OK
 NO_TREE = Status.NO_TREE
@@ -58,16 +44,12 @@ cdef class ScoreBuffer:
     def __cinit__(self, object scores, object lengths):
         self.score_view.buf = self.length_view.buf = NULL
         PyObject_GetBuffer(scores, &self.score_view, PyBUF_STRIDED_RO)
-        if self.score_view.ndim != 3:
-            raise ValueError("expected scores in three dimensions")
         if self.score_view.strides[2] != self.score_view.itemsize or (
                 self.score_view.strides[1] % self.score_view.itemsize != 0):
             PyBuffer_Release(&self.score_view)
             PyObject_GetBuffer(
                 np.array(scores, order="C"), &self.score_view, PyBUF_STRIDED_RO)
         PyObject_GetBuffer(lengths, &self.length_view, PyBUF_C_CONTIGUOUS)
-        if self.length_view.ndim != 1 or self.length_view.itemsize != sizeof(Py_ssize_t):
-            raise ValueError("expected lengths of dtype intp in one dimension")
         self.c.scores = <const char*>self.score_view.buf
         self.c.sentence_bytes = self.score_view.strides[0]
         self.c.row_stride = self.score_view.strides[1] // self.score_view.itemsize
@@ -119,131 +101,6 @@ cdef void gather(const Batch* batch, Py_ssize_t sentence, double* square) noexce
         first = last + 1
 
 
-# --- threads -----------------------------------------------------------------------------------
-#
-# Helper threads run no Python, and end with their call. The calling thread works as well, on what
-# no helper has taken yet.
-
-cdef extern from "Python.h" nogil:
-    ctypedef enum PyLockStatus:
-        PY_LOCK_ACQUIRED
-    PyLockStatus PyThread_acquire_lock_timed(
-        PyThread_type_lock lock, long long microseconds, int by_signals) noexcept
-
-
-cdef enum:
-    CHUNKS_PER_THREAD = 16  # enough that one hard sentence does not leave the others waiting
-    MICROSECONDS_PER_CHECK = 50000  # for signals
-
-# The data of a thread: its crew, its worker's function and memory, and the sentences it has taken.
-cdef struct Thread:
-    Crew* crew
-    SentenceFunction handle
-    void* state
-    Py_ssize_t start
-    Py_ssize_t stop
-    Py_ssize_t failed           # the first sentence that did
-
-# All threads of a batch, and what they share.
-cdef struct Crew:
-    const Batch* batch
-    void* call
-    Py_ssize_t n_threads
-    Thread[MAX_THREADS] threads
-    double chunk_cost
-    PyThread_type_lock lock     # guards all below
-    PyThread_type_lock finished  # held until the last helper is done
-    Py_ssize_t next_sentence    # first one that nobody has taken
-    Py_ssize_t n_helpers        # at work now
-    int status                  # of the lowest sentence that failed
-    Py_ssize_t failed           # and its number
-
-
-cdef Py_ssize_t take_chunk(Crew* crew) noexcept nogil:
-    """Take sentences off the front; returns the end of the chunk. The lock must be held."""
-    cdef double cost = 0
-    cdef double n
-    while crew.next_sentence < crew.batch.n_sentences and cost < crew.chunk_cost:
-        n = crew.batch.lengths[crew.next_sentence] + 1
-        cost += n * n
-        crew.next_sentence += 1
-    return crew.next_sentence
-
-
-cdef void work(Thread* thread) noexcept nogil:
-    """Handle chunks until none is left. The lock must be held, and is held again at the end."""
-    cdef Crew* crew = thread.crew
-    cdef Py_ssize_t start, stop
-    cdef int status
-    while crew.next_sentence < crew.batch.n_sentences:
-        start = crew.next_sentence
-        stop = take_chunk(crew)
-        PyThread_release_lock(crew.lock)
-        status = handle_chunk(thread, start, stop)
-        PyThread_acquire_lock(crew.lock, WAIT_LOCK)
-        if status != 0 and (crew.status == 0 or thread.failed < crew.failed):
-            # Chunks are taken in order: all that might hold a lower failure are taken by now.
-            crew.next_sentence = crew.batch.n_sentences
-            crew.status = status
-            crew.failed = thread.failed
-
-
-cdef void run_helper(void* argument) noexcept nogil:
-    """Work with the others. The crew's memory is gone once the last helper has said so."""
-    cdef Thread* thread = <Thread*>argument
-    cdef Crew* crew = thread.crew
-    cdef bint is_last
-    PyThread_acquire_lock(crew.lock, WAIT_LOCK)
-    work(thread)
-    crew.n_helpers -= 1
-    is_last = crew.n_helpers == 0
-    PyThread_release_lock(crew.lock)
-    if is_last:
-        PyThread_release_lock(crew.finished)
-
-
-cdef int run_crew(void* argument) noexcept nogil:
-    """Handle all sentences with all threads, in chunks that are even in the squares of lengths.
-
-    Returns 0, or the status of the lowest sentence that failed, and its number in `crew.failed`;
-    every sentence before it went well. The lock must be held; helpers wait for it.
-    """
-    cdef Crew* crew = <Crew*>argument
-    crew.call = this_call()
-    if crew.n_helpers == 0:
-        crew.status = handle_chunk(&crew.threads[0], 0, crew.batch.n_sentences)
-        crew.failed = crew.threads[0].failed
-        return crew.status
-    work(&crew.threads[0])
-    PyThread_release_lock(crew.lock)
-    # Helpers stop early if a signal's handler raises.
-    while PyThread_acquire_lock_timed(
-            crew.finished, MICROSECONDS_PER_CHECK, True) != PY_LOCK_ACQUIRED:
-        await_signals()
-    return crew.status
-
-
-cdef int start_helpers(Crew* crew) except -1:
-    """Start a thread for each worker except the first, or all that start; they await the lock."""
-    cdef Py_ssize_t i
-    cdef double n, cost = 0
-    crew.lock = PyThread_allocate_lock()
-    crew.finished = PyThread_allocate_lock()
-    if crew.lock is NULL or crew.finished is NULL:
-        return 0
-    for i in range(crew.batch.n_sentences):
-        n = crew.batch.lengths[i] + 1
-        cost += n * n
-    crew.chunk_cost = cost / (crew.n_threads * CHUNKS_PER_THREAD)
-    PyThread_acquire_lock(crew.finished, WAIT_LOCK)
-    PyThread_acquire_lock(crew.lock, WAIT_LOCK)
-    for i in range(1, crew.n_threads):
-        if <unsigned long>PyThread_start_new_thread(run_helper, &crew.threads[i]) == ULONG_MAX:
-            break
-        crew.n_helpers += 1
-    return 0
-
-
 # --- sentences ---------------------------------------------------------------------------------
 
 cdef class Worker:
@@ -253,12 +110,11 @@ cdef class Worker:
         free(self.square)
 
     cdef double* make_square(self, Py_ssize_t max_words) except NULL:
-        """Allocate the square for the scores of one sentence, unless it is there."""
+        """Allocate the square for the scores of one sentence."""
         cdef size_t width = <size_t>max_words + 1
+        self.square = <double*>malloc(width * width * sizeof(double))
         if self.square is NULL:
-            self.square = <double*>malloc(width * width * sizeof(double))
-            if self.square is NULL:
-                check_memory(max_words, Status.NO_MEMORY)
+            check_memory(max_words, Status.NO_MEMORY)
         return self.square
 
 
@@ -268,53 +124,126 @@ cdef int check_memory(Py_ssize_t max_words, int status) except -1:
     return 0
 
 
-cdef int handle_sentences(void* argument) noexcept nogil:
-    """Handle the sentences that a thread has taken, up to the first that fails."""
-    cdef Thread* thread = <Thread*>argument
-    cdef SentenceFunction handle = thread.handle
-    cdef Py_ssize_t sentence
+# Sentences for a worker to handle.
+cdef struct Chunk:
+    const Batch* batch
+    SentenceFunction handle
+    void* state
+    Py_ssize_t start            # in the end, the first sentence that failed
+    Py_ssize_t stop
+
+
+cdef int handle_chunk(void* argument) noexcept nogil:
+    """Handle sentences up to the first that fails; returns its status."""
+    cdef Chunk* chunk = <Chunk*>argument
     cdef int status
-    for sentence in range(thread.start, thread.stop):
-        if sentence % ROWS_PER_POLL == 0:
+    while chunk.start < chunk.stop:
+        if chunk.start % ROWS_PER_POLL == 0:
             poll(MANY_STEPS)
-        status = handle(thread.state, thread.crew.batch, sentence)
+        status = chunk.handle(chunk.state, chunk.batch, chunk.start)
         if status != Status.OK:
-            thread.failed = sentence
             return status
+        chunk.start += 1
     return Status.OK
 
 
-cdef int handle_chunk(Thread* thread, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
-    """Handle sentences start..stop-1, up to the first that fails."""
-    thread.start = thread.failed = start
-    thread.stop = stop
-    return do_part(thread.crew.call, handle_sentences, thread)
+cdef class Crew:
+    """The workers of a batch, and what they share.
+
+    Each has a thread that takes chunks of sentences, even in the squares of lengths, until none is
+    left; the first one works in the calling thread.
+    """
+    cdef const Batch* batch
+    cdef object lock            # guards all below
+    cdef double chunk_cost
+    cdef Py_ssize_t next_sentence  # first one that nobody has taken
+    cdef int stop               # whether a signal's handler has raised
+    cdef int status             # of the lowest sentence that failed
+    cdef Py_ssize_t failed      # and its number
+
+    cdef bint take(self, Chunk* chunk) except -1:
+        """Take sentences off the front; returns whether any were left."""
+        cdef double n, cost = 0
+        with self.lock:
+            chunk.start = self.next_sentence
+            while self.next_sentence < self.batch.n_sentences and cost < self.chunk_cost:
+                n = self.batch.lengths[self.next_sentence] + 1
+                cost += n * n
+                self.next_sentence += 1
+            chunk.stop = self.next_sentence
+        return chunk.start < chunk.stop
+
+    cdef int work(self, Worker worker) except -1:
+        """Handle chunks until none is left, or a sentence fails."""
+        cdef Chunk chunk
+        cdef int status
+        chunk.batch, chunk.handle, chunk.state = self.batch, worker.handle, worker.state
+        while self.take(&chunk):
+            status = run_part(handle_chunk, &chunk, &self.stop)
+            if status != Status.OK:
+                with self.lock:
+                    if self.status == Status.OK or chunk.start < self.failed:
+                        self.status, self.failed = status, chunk.start
+                    # Chunks are taken in order: all that might hold a lower failure are taken.
+                    self.next_sentence = self.batch.n_sentences
+        return 0
+
+    def help(self, worker, ended):
+        """Work in another thread; releases a lock in the end."""
+        try:
+            self.work(worker)
+        finally:
+            ended.release()
+
+    def start(self, workers):
+        """Start a thread for each worker, or all that start; returns locks that they release."""
+        helpers = []
+        for worker in workers:
+            ended = allocate_lock()
+            ended.acquire()
+            try:
+                start_new_thread(self.help, (worker, ended))
+            except RuntimeError:
+                break
+            helpers.append(ended)
+        return helpers
+
+    def wait_for(self, helpers):
+        """Wait until helpers have ended, also if a signal's handler raises meanwhile."""
+        try:
+            for ended in helpers:
+                with ended:
+                    pass
+        except BaseException:
+            self.stop = True
+            self.wait_for(helpers)
+            raise
 
 
 cdef tuple run_batch(ScoreBuffer buffer, list workers):
-    """Handle all sentences of a batch with one thread per worker, at most MAX_THREADS.
+    """Handle all sentences of a batch with one thread per worker.
 
     Returns the status and the number of the first sentence that failed, or (Status.OK, any).
     """
-    cdef Py_ssize_t i
     cdef Crew crew
-    cdef Worker worker
-    crew.lock = crew.finished = NULL
+    cdef Chunk chunk
+    cdef Worker only = workers[0]
+    cdef Py_ssize_t i
+    cdef double n, cost = 0
+    cdef int stop = 0
+    if len(workers) == 1:
+        chunk = Chunk(&buffer.c, only.handle, only.state, 0, buffer.c.n_sentences)
+        return run_part(handle_chunk, &chunk, &stop), chunk.start
+    crew = Crew.__new__(Crew)
     crew.batch = &buffer.c
-    crew.n_threads = len(workers)
-    crew.next_sentence = crew.n_helpers = crew.failed = 0
-    crew.status = Status.OK
-    for i in range(crew.n_threads):
-        worker = workers[i]
-        crew.threads[i].handle = worker.handle
-        crew.threads[i].state = worker.state
-        crew.threads[i].crew = &crew
-    if crew.n_threads > 1:
-        start_helpers(&crew)
+    crew.lock = allocate_lock()
+    for i in range(buffer.c.n_sentences):
+        n = buffer.c.lengths[i] + 1
+        cost += n * n
+    crew.chunk_cost = cost / (len(workers) * CHUNKS_PER_THREAD)
+    helpers = crew.start(workers[1:])
     try:
-        return run_call(run_crew, &crew), crew.failed
+        crew.work(only)
     finally:
-        if crew.lock is not NULL:
-            PyThread_free_lock(crew.lock)
-        if crew.finished is not NULL:
-            PyThread_free_lock(crew.finished)
+        crew.wait_for(helpers)
+    return crew.status, crew.failed

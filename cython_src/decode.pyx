@@ -41,33 +41,24 @@ cdef enum:
 
 # --- workspace ---------------------------------------------------------------------------------
 
-cdef int workspace_init(TreeWorkspace* ws, Py_ssize_t max_words) noexcept nogil:
-    """Allocate one block for sentences of up to `max_words` words.
-
-    Uses 4.1 n^2 + O(n) bytes, most of them only for sentences of many cycles. Returns Status.OK or
-    Status.NO_MEMORY; then `ws` needs no free.
-    """
-    # A cycle that is not inside another has at least two words.
-    return workspace_init_for(ws, max_words, max_words // 2)
-
-
 cdef inline Py_ssize_t row_width(Py_ssize_t n) noexcept nogil:
     """Room for n + 1 scores, and for passes that go by eight."""
     return (n + 8) // 8 * 8
 
 
-cdef int workspace_init_for(
-        TreeWorkspace* ws, Py_ssize_t max_words, Py_ssize_t n_rows) noexcept nogil:
-    """The same with room for the rows of `n_rows` nodes; 0 is enough for `arcmax_tree` alone.
+cdef int workspace_init(TreeWorkspace* ws, Py_ssize_t max_words, RowsKept rows) noexcept nogil:
+    """Allocate one block for sentences of up to `max_words` words, O(n) bytes and those of rows.
 
-    With `max_words`, 8.1 n^2 bytes, rows of all nodes are kept, to be read after decoding.
+    Returns Status.OK or Status.NO_MEMORY; then `ws` needs no free.
     """
+    # A cycle that is not inside another has at least two words.
+    cdef Py_ssize_t n_rows = rows * max_words // 2
     cdef size_t n = <size_t>max_words
     cdef size_t nodes = 2 * n + 1
     cdef size_t width = <size_t>row_width(max_words)
     cdef size_t n_bits = n * width // 8 if n_rows > 0 else 0
     cdef Layout layout
-    ws.keep_rows = n_rows == max_words
+    ws.keep_rows = rows == ALL_ROWS
     ws.block = NULL
     # Longer sentences overflow int32 node numbers, and not only the memory.
     if n > 1 << 28:
@@ -542,14 +533,21 @@ cdef int decode_tree(
 
 # --- batches -----------------------------------------------------------------------------------
 
+# The output, a row per sentence.
+cdef struct HeadRows:
+    int32_t* heads
+    Py_ssize_t width
+
+
 cdef int decode_sentence(
         void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
     """Decode one sentence to its row of heads, padded with -1; returns a Status."""
     cdef DecoderState* decoder = <DecoderState*>state
-    cdef int32_t* heads = decoder.heads + sentence * decoder.width
+    cdef const HeadRows* rows = <const HeadRows*>batch.task
+    cdef int32_t* heads = rows.heads + sentence * rows.width
     cdef Py_ssize_t padding
     cdef int status = decoder.decode(decoder, batch, sentence, heads)
-    for padding in range(batch.lengths[sentence] + 1, decoder.width):
+    for padding in range(batch.lengths[sentence] + 1, rows.width):
         heads[padding] = -1
     return status
 
@@ -574,12 +572,11 @@ def decode_batch(
 
     Arguments are checked in spacy_rootmind.trees.decoding and trusted here.
     """
-    cdef Decoder decoder
+    cdef HeadRows rows
     if buffer.c.n_sentences == 0:
         return Status.OK, 0
-    for decoder in decoders:
-        decoder.c.heads = &heads[0, 0]
-        decoder.c.width = heads.shape[1]
+    rows.heads, rows.width = &heads[0, 0], heads.shape[1]
+    buffer.c.task = &rows
     return run_batch(buffer, decoders)
 
 
@@ -605,7 +602,7 @@ cdef class TreeDecoder(Decoder):
     def __cinit__(self, Py_ssize_t max_words, *args):
         self.c.decode = decode_in_place
         self.c.workspace = &self.tree
-        check_memory(max_words, workspace_init(&self.tree, max_words))
+        check_memory(max_words, workspace_init(&self.tree, max_words, OUTERMOST_ROWS))
 
     def __dealloc__(self):
         workspace_free(&self.tree)
@@ -613,30 +610,15 @@ cdef class TreeDecoder(Decoder):
 
 # --- tree checks of batches --------------------------------------------------------------------
 
-cdef check_each(
-        const int32_t[:, ::1] heads, const Py_ssize_t[::1] lengths, bint projective,
-        bint single_root, unsigned char[::1] out):
+def form_trees(
+        const int32_t[:, ::1] heads not None, const Py_ssize_t[::1] lengths not None,
+        bint single_root, bint projective, unsigned char[::1] out not None):
+    """Set out[i] to whether heads[i, 1..n] form a tree of the kind; heads must lie within 0..n."""
     cdef int32_t[::1] scratch = np.empty(4 * heads.shape[1], dtype=np.int32)
     cdef Py_ssize_t i, start
     for start in range(0, heads.shape[0], SENTENCES_PER_CHECK):
         with nogil:
             for i in range(start, min(start + SENTENCES_PER_CHECK, heads.shape[0])):
-                if projective:
-                    out[i] = tree_is_projective(&heads[i, 0], lengths[i], &scratch[0])
-                else:
-                    out[i] = heads_form_tree(&heads[i, 0], lengths[i], single_root, &scratch[0])
+                out[i] = heads_form_tree(&heads[i, 0], lengths[i], single_root, &scratch[0]) and (
+                    not projective or tree_is_projective(&heads[i, 0], lengths[i], &scratch[0]))
         PyErr_CheckSignals()
-
-
-def form_trees(
-        const int32_t[:, ::1] heads not None, const Py_ssize_t[::1] lengths not None,
-        bint single_root, unsigned char[::1] out not None):
-    """Set out[i] to whether heads[i, 1..n] form a tree; heads must lie within 0..n."""
-    check_each(heads, lengths, False, single_root, out)
-
-
-def are_projective(
-        const int32_t[:, ::1] heads not None, const Py_ssize_t[::1] lengths not None,
-        unsigned char[::1] out not None):
-    """Set out[i] to whether the tree heads[i, 1..n] is projective."""
-    check_each(heads, lengths, True, False, out)

@@ -364,7 +364,7 @@ cdef struct DerivativeTask:
     double* out                 # the derivatives, of the same shape
 
 cdef struct DerivativeState:
-    const DerivativeTask* task
+    bint projective
     double* square              # the scores of one sentence
     TreeSum sum
     Tangents tangents
@@ -376,7 +376,7 @@ cdef int differentiate_sentence(
         void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
     """Find the derivatives of one sentence in its direction; returns a Status."""
     cdef DerivativeState* ws = <DerivativeState*>state
-    cdef const DerivativeTask* task = ws.task
+    cdef const DerivativeTask* task = <const DerivativeTask*>batch.task
     cdef Py_ssize_t n = batch.lengths[sentence], area = task.width * task.width
     cdef const double* values = task.values + sentence * area
     cdef double* out = task.out + sentence * area
@@ -384,6 +384,9 @@ cdef int differentiate_sentence(
     if n == 0:
         return Status.OK
     gather(batch, sentence, ws.square)
+    if ws.projective:
+        return projective_derivatives(
+            ws.square, n, task.single_root, values, task.width, out, &ws.spans)
     status = sum_trees(ws.square, n, task.single_root, &ws.sum)
     if status != Status.OK:
         return status
@@ -401,20 +404,6 @@ cdef int differentiate_sentence(
     return status
 
 
-cdef int differentiate_projective(
-        void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
-    """`differentiate_sentence` for projective trees."""
-    cdef DerivativeState* ws = <DerivativeState*>state
-    cdef const DerivativeTask* task = ws.task
-    cdef Py_ssize_t n = batch.lengths[sentence], area = task.width * task.width
-    if n == 0:
-        return Status.OK
-    gather(batch, sentence, ws.square)
-    return projective_derivatives(
-        ws.square, n, task.single_root, task.values + sentence * area, task.width,
-        task.out + sentence * area, &ws.spans)
-
-
 # --- the boundary ------------------------------------------------------------------------------
 
 cdef class Differentiation(Worker):
@@ -423,13 +412,14 @@ cdef class Differentiation(Worker):
 
     def __cinit__(self, Py_ssize_t max_words, bint projective=False):
         cdef int status
-        self.handle = differentiate_projective if projective else differentiate_sentence
+        self.handle = differentiate_sentence
         self.state = &self.c
+        self.c.projective = projective
         self.c.square = self.make_square(max_words)
         if projective:
             status = span_sums_init(&self.c.spans, max_words, True)
         else:
-            status = tree_sum_init(&self.c.sum, max_words)
+            status = tree_sum_init(&self.c.sum, max_words, False)
             if status == Status.OK:
                 status = tangents_init(&self.c.tangents, &self.c.sum)
         check_memory(max_words, status)
@@ -449,7 +439,6 @@ def differentiate_batch(
     values[sentence, dep, head] are at most 1 in magnitude. Fills `out`, of the same
     shape, for the words of each sentence. Returns as `run_batch`.
     """
-    cdef Differentiation worker
     cdef DerivativeTask task
     if values.shape[0] == 0:
         return Status.OK, 0
@@ -457,6 +446,5 @@ def differentiate_batch(
     task.width = values.shape[2]
     task.values = &values[0, 0, 0]
     task.out = &out[0, 0, 0]
-    for worker in workers:
-        worker.c.task = &task
+    buffer.c.task = &task
     return run_batch(buffer, workers)

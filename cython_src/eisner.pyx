@@ -11,13 +11,14 @@ from libc.stdlib cimport free
 from spacy_rootmind.kernel.batch cimport Batch, check_memory, gather
 from spacy_rootmind.kernel.chart cimport fill_chart
 from spacy_rootmind.kernel.decode cimport (
+    NO_ROWS,
     Decoder,
     DecoderState,
     arcmax_tree,
     sums_overflow,
     tree_is_projective,
     workspace_free,
-    workspace_init_for,
+    workspace_init,
 )
 from spacy_rootmind.kernel.interrupt cimport poll_row
 from spacy_rootmind.kernel.room cimport Layout, add_array, allocate
@@ -44,7 +45,7 @@ cdef int chart_workspace_init(
     if with_inner:
         add_array(&layout, &ws.chart.inner, width * width, sizeof(double))
     add_array(&layout, <void**>&ws.todo, 6 * width, sizeof(int32_t))
-    if workspace_init_for(&ws.tree, max_words, 0) != Status.OK:
+    if workspace_init(&ws.tree, max_words, NO_ROWS) != Status.OK:
         return Status.NO_MEMORY
     if allocate(&layout, &ws.block, False) != Status.OK:
         workspace_free(&ws.tree)
@@ -57,12 +58,6 @@ cdef void chart_workspace_free(ChartWorkspace* ws) noexcept nogil:
     workspace_free(&ws.tree)
     free(ws.block)
     ws.block = NULL
-
-
-cdef void fill_best(
-        const double* square, Py_ssize_t n, Py_ssize_t first, const Chart* chart) noexcept nogil:
-    """Fill the chart for all spans within first..n; see `fill_chart`. O(n^3)."""
-    fill_chart(square, n, first, chart)
 
 
 cdef Py_ssize_t find_split(
@@ -143,12 +138,12 @@ cdef int decode_projective(
     if sums_overflow(square, n):
         return Status.LOST_DIGITS
     if not single_root:
-        fill_best(square, n, 0, &ws.chart)
+        fill_chart(square, n, 0, &ws.chart)
         if right[n] == -INFINITY:
             return Status.NO_TREE
         follow_splits(n, push(ws.todo, 0, RIGHT, 0, n), heads, ws)
         return Status.OK
-    fill_best(square, n, 1, &ws.chart)
+    fill_chart(square, n, 1, &ws.chart)
     for root in range(1, width):
         score = left[width + root] + square[root * width] + right[root * width + n]
         if score > largest:

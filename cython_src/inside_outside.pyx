@@ -215,8 +215,11 @@ cdef inline double result_of(number_t number) noexcept nogil:
         return probability * number.change
 
 
-cdef void begin_back(const number_t* of_type, SpanSums* ws) noexcept nogil:
-    """Fill the derivatives of the log of the total by the spans that it is made of."""
+cdef number_t begin_back(const number_t* of_type, SpanSums* ws) noexcept nogil:
+    """Fill the derivatives of the log of the total by the spans that it is made of.
+
+    Returns its inverse.
+    """
     cdef Py_ssize_t width = ws.n + 1, i
     cdef const number_t* weights = <const number_t*>ws.weights
     cdef const number_t* right = <const number_t*>ws.chart.right
@@ -230,11 +233,12 @@ cdef void begin_back(const number_t* of_type, SpanSums* ws) noexcept nogil:
         outer_complete[i] = outer_arcs[i] = number_from(wide_from(0, 0), 0, of_type)
     if not ws.single_root:
         outer_complete[ws.n] = one
-        return
+        return one
     for i in range(1, width):
         push_back(
             times(one, weights[i * width]), left[i * width + 1], right[i * width + ws.n],
             &outer_complete[i * width + 1], &outer_complete[i * width + ws.n])
+    return one
 
 
 cdef void find_results(
@@ -243,13 +247,10 @@ cdef void find_results(
     cdef Py_ssize_t n = ws.n, first = ws.single_root, i, j
     cdef number_t* outer_arcs = <number_t*>ws.outer_arcs
     cdef const number_t* arcs = <const number_t*>ws.chart.arcs
-    cdef number_t total = (<number_t*>ws.total)[0]
     cdef number_t one
     if n == 0:
         return
-    begin_back(of_type, ws)
-    one = number_from(
-        wide_divide(wide_from(1, 0), weight_of(total)), -change_of(total), of_type)
+    one = begin_back(of_type, ws)
     for i in range(1, n + 1):
         out[i * width + i] = 0
         if ws.single_root:
@@ -335,13 +336,6 @@ cdef inline Py_ssize_t push(
     return top + 2
 
 
-cdef inline Py_ssize_t push_root(
-        SpanSums* ws, Py_ssize_t root, int32_t* heads) noexcept nogil:
-    """Begin a tree with that root token; returns the top of the stack."""
-    heads[root] = 0
-    return push(ws.todo, push(ws.todo, 0, root, ws.n), root, 1)
-
-
 cdef inline Py_ssize_t push_parts(
         int32_t* todo, Py_ssize_t top, Py_ssize_t dep, Py_ssize_t border) noexcept nogil:
     """Replace the span on top by its parts, given its outermost dependent; returns the new top."""
@@ -405,7 +399,8 @@ cdef void draft_choose(SpanSums* ws, Draft* draft, Py_ssize_t choice) noexcept n
     """Make a choice and go on to the next one. O(1)."""
     cdef Py_ssize_t head, step
     if draft.stage == DRAFT_ROOT:
-        draft.top = push_root(ws, choice + 1, draft.heads)
+        draft.heads[choice + 1] = 0
+        draft.top = push(ws.todo, push(ws.todo, 0, choice + 1, ws.n), choice + 1, 1)
         next_span(ws, draft)
         return
     head = ws.todo[draft.top - 2]

@@ -40,21 +40,17 @@
 /* And between two looks for signals, which take Python's lock. */
 #define MILLISECONDS_PER_CHECK 50
 
-/* A call, for all of its threads. */
-typedef struct {
-    int stop;        /* a handler has raised, and the error is set in the calling thread */
-    int64_t checked; /* when that thread last looked for signals; 0 for never */
-} Watch;
-
 /* What a thread is at work for. */
 typedef struct {
-    Watch *watch;      /* of the call; NULL outside of one */
-    int takes_signals; /* whether this thread made the call, and Python's handlers run in it */
-    jmp_buf *escape;   /* NULL where work must not be left by a jump */
+    int *stop;         /* of the call, for all of its threads: a handler has raised; NULL outside */
+    int takes_signals; /* whether Python's handlers run in this thread */
+    jmp_buf *escape;
     ptrdiff_t steps;   /* since the last poll */
 } Task;
 
 static PER_THREAD Task current_task;
+/* When this thread last looked for signals. */
+static PER_THREAD int64_t last_check;
 
 static int64_t milliseconds(void)
 {
@@ -67,71 +63,42 @@ static int64_t milliseconds(void)
 #endif
 }
 
-/* Look for signals if it is time to, and run their handlers; returns whether to give up. */
-static int check_signals(Watch *watch, int takes_signals)
+/* Look for signals, and run their handlers. */
+static void check_signals(int *stop)
 {
-    if (takes_signals && !READ_FLAG(&watch->stop)) {
-        const int64_t now = milliseconds();
-        if (watch->checked == 0) {
-            watch->checked = now;
-        } else if (now - watch->checked >= MILLISECONDS_PER_CHECK) {
-            const PyGILState_STATE state = PyGILState_Ensure();
-            if (PyErr_CheckSignals() != 0)
-                SET_FLAG(&watch->stop);
-            PyGILState_Release(state);
-            /* Not counting the time that the handlers took. */
-            watch->checked = milliseconds();
-        }
-    }
-    return READ_FLAG(&watch->stop);
+    const PyGILState_STATE state = PyGILState_Ensure();
+    if (PyErr_CheckSignals() != 0)
+        SET_FLAG(stop);
+    PyGILState_Release(state);
+    /* Not counting the time that the handlers took. */
+    last_check = milliseconds();
 }
 
 static void count_steps(ptrdiff_t steps)
 {
     Task *task = &current_task;
-    if (task->watch == NULL)
+    if (task->stop == NULL)
         return;
     task->steps += steps;
     if (task->steps < STEPS_PER_POLL)
         return;
     task->steps = 0;
-    if (check_signals(task->watch, task->takes_signals) && task->escape != NULL)
+    if (task->takes_signals && milliseconds() - last_check >= MILLISECONDS_PER_CHECK)
+        check_signals(task->stop);
+    if (READ_FLAG(task->stop))
         JUMP_TO(*task->escape);
 }
 
-/* Between parts of the work, for a thread that waits for others. */
-static void check_signals_of_call(void)
-{
-    if (current_task.watch != NULL)
-        check_signals(current_task.watch, current_task.takes_signals);
-}
-
-/* Do all of a call's work. Calls may come from a signal's handler, within another call. */
-static int watch_call(int (*work)(void *), void *argument, int takes_signals, int *stopped)
-{
-    const Task outer = current_task;
-    Watch watch = {0, 0};
-    int status;
-    current_task.watch = &watch;
-    current_task.takes_signals = takes_signals;
-    current_task.escape = NULL;
-    current_task.steps = 0;
-    status = work(argument);
-    current_task = outer;
-    *stopped = watch.stop;
-    return status;
-}
-
-/* Do a part of it, in any thread; returns its result, or `if_stopped`. */
-static int work_for_call(Watch *watch, int (*work)(void *), void *argument, int if_stopped)
+/* Do a part of a call's work; returns its result, or `if_stopped`. Calls may come from a signal's
+ * handler, within another call. */
+static int work_until_stopped(
+    int (*work)(void *), void *argument, int *stop, int takes_signals, int if_stopped)
 {
     const Task outer = current_task;
     jmp_buf escape;
     int status;
-    if (outer.watch != watch) {
-        current_task.watch = watch;
-        current_task.takes_signals = 0;
-    }
+    current_task.stop = stop;
+    current_task.takes_signals = takes_signals;
     current_task.escape = &escape;
     current_task.steps = 0;
     if (MARK_PLACE(escape) == 0)
@@ -140,11 +107,6 @@ static int work_for_call(Watch *watch, int (*work)(void *), void *argument, int 
         status = if_stopped;
     current_task = outer;
     return status;
-}
-
-static Watch *watch_of_this_thread(void)
-{
-    return current_task.watch;
 }
 
 #endif

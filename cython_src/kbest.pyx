@@ -19,19 +19,20 @@ from libc.string cimport memcpy, memset
 
 import numpy as np
 
+from spacy_rootmind.kernel.chart cimport fill_chart
 from spacy_rootmind.kernel.decode cimport (
+    ALL_ROWS,
     TreeWorkspace,
     decode_tree,
     sums_overflow,
     workspace_free,
-    workspace_init_for,
+    workspace_init,
 )
 from spacy_rootmind.kernel.eisner cimport (
     Chart,
     ChartWorkspace,
     chart_workspace_free,
     chart_workspace_init,
-    fill_best,
 )
 from spacy_rootmind.kernel.interrupt cimport poll, poll_row, run_part
 from spacy_rootmind.kernel.room cimport Layout, add_array, allocate, make_room
@@ -159,7 +160,7 @@ cdef int k_best_init(
     search.k = k
     search.single_root = single_root
     search.scores = scores
-    if workspace_init_for(&search.tree, n, n) != Status.OK:
+    if workspace_init(&search.tree, n, ALL_ROWS) != Status.OK:
         return Status.NO_MEMORY
     layout.n_arrays = layout.size = 0
     add_array(&layout, <void**>&search.square, width * width, sizeof(double))
@@ -882,7 +883,7 @@ cdef int k_best_projective(SpanSearch* search) noexcept nogil:
         return status
     if sums_overflow(search.scores, n):
         return Status.LOST_DIGITS
-    fill_best(<const double*>search.scores, n, search.single_root, &search.best.chart)
+    fill_chart(<const double*>search.scores, n, search.single_root, &search.best.chart)
     whole.kind = WHOLE if search.single_root else COMPLETE
     whole.first = 1 if search.single_root else 0
     whole.last = n
@@ -913,19 +914,6 @@ cdef int search_projective(void* search) noexcept nogil:
     return k_best_projective(<SpanSearch*>search)
 
 
-cdef tuple trees_found(
-        int status, const int32_t* heads, Py_ssize_t found, Py_ssize_t n, Py_ssize_t k):
-    cdef int32_t[:, ::1] rows
-    if status == Status.NO_MEMORY:
-        raise MemoryError(f"no memory for the {k} best trees of {n} words; ask for fewer")
-    if status != Status.OK:
-        return status, None
-    trees = np.empty((found, n + 1), dtype=np.int32)
-    rows = trees
-    memcpy(&rows[0, 0], heads, found * (n + 1) * sizeof(int32_t))
-    return status, trees
-
-
 def decode_kbest(
         const double[:, ::1] scores not None, Py_ssize_t k, bint single_root, bint projective):
     """Find the k best trees of one sentence; returns (status, heads).
@@ -935,19 +923,27 @@ def decode_kbest(
     cdef Py_ssize_t n = scores.shape[0] - 1
     cdef KBestSearch search
     cdef SpanSearch spans
-    cdef int status
+    cdef int status, stop = 0
+    cdef int32_t[:, ::1] rows
     if projective:
         status = span_search_init(&spans, &scores[0, 0], n, k, single_root)
-        try:
-            if status == Status.OK:
-                status = run_part(search_projective, &spans)
-            return trees_found(status, spans.heads, spans.found, n, k)
-        finally:
-            span_search_free(&spans)
-    status = k_best_init(&search, &scores[0, 0], n, k, single_root)
+    else:
+        status = k_best_init(&search, &scores[0, 0], n, k, single_root)
     try:
-        if status == Status.OK:
-            status = run_part(search_any, &search)
-        return trees_found(status, search.heads, search.found, n, k)
+        if status == Status.OK and projective:
+            status = run_part(search_projective, &spans, &stop)
+        elif status == Status.OK:
+            status = run_part(search_any, &search, &stop)
+        if status == Status.NO_MEMORY:
+            raise MemoryError(f"no memory for the {k} best trees of {n} words; ask for fewer")
+        if status != Status.OK:
+            return status, None
+        trees = np.empty((spans.found if projective else search.found, n + 1), dtype=np.int32)
+        rows = trees
+        memcpy(&rows[0, 0], spans.heads if projective else search.heads, trees.nbytes)
+        return status, trees
     finally:
-        k_best_free(&search)
+        if projective:
+            span_search_free(&spans)
+        else:
+            k_best_free(&search)

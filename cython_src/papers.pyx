@@ -24,6 +24,7 @@ from libc.string cimport memcpy
 
 from spacy_rootmind.kernel.batch cimport Batch, check_memory, gather, scores_of
 from spacy_rootmind.kernel.decode cimport (
+    OUTERMOST_ROWS,
     Decoder,
     DecoderState,
     TreeWorkspace,
@@ -36,19 +37,6 @@ from spacy_rootmind.kernel.interrupt cimport poll_row
 from spacy_rootmind.kernel.random cimport Stream, draw_index
 from spacy_rootmind.kernel.room cimport Layout, add_array, allocate
 from spacy_rootmind.kernel.status cimport Status
-
-cdef enum Reduction:
-    UNCONSTRAINED = 0
-    NAIVE = 1
-    PRESELECTION = 2
-    REWEIGHTING = 3
-
-NAMES = {
-    "unconstrained": UNCONSTRAINED,
-    "naive": NAIVE,
-    "preselection": PRESELECTION,
-    "reweighting": REWEIGHTING,
-}
 
 # For the textbook's algorithm on one dense square.
 cdef struct CycleWorkspace:
@@ -64,6 +52,10 @@ cdef struct CycleWorkspace:
     int32_t* chosen_dep     # per node: its greedy arc when it was contracted, or at the end
     int32_t* chosen_head
     int32_t* parent         # per node: the cycle it was contracted into, 0 if none
+
+# Writes the best tree of a square, which it may change, to heads[0..n]; returns a Status.
+ctypedef int (*Reduction)(
+    double* square, Py_ssize_t n, int32_t* heads, ReductionWorkspace* ws) noexcept nogil
 
 cdef struct ReductionWorkspace:
     Reduction reduction
@@ -260,7 +252,7 @@ cdef int reduction_workspace_init(
     ws.arcmax = arcmax
     ws.cycles.block = NULL
     ws.block = NULL
-    status = workspace_init(&ws.tree, max_words)
+    status = workspace_init(&ws.tree, max_words, OUTERMOST_ROWS)
     if status == Status.OK and textbook:
         status = cycle_workspace_init(&ws.cycles, max_words)
     layout.n_arrays = layout.size = 0
@@ -283,7 +275,7 @@ cdef void reduction_workspace_free(ReductionWorkspace* ws) noexcept nogil:
 
 
 cdef int decode_unconstrained(
-        const double* square, Py_ssize_t n, int32_t* heads, ReductionWorkspace* ws) noexcept nogil:
+        double* square, Py_ssize_t n, int32_t* heads, ReductionWorkspace* ws) noexcept nogil:
     """One run of the algorithm below."""
     cdef int status
     if not ws.textbook:
@@ -395,7 +387,7 @@ cdef int decode_by_reweighting(
 cdef int decode(
         DecoderState* state, const Batch* batch, Py_ssize_t sentence, int32_t* heads
 ) noexcept nogil:
-    """Write the best single-root tree, or with UNCONSTRAINED the best tree; returns a Status.
+    """Write the best single-root tree, or with "unconstrained" the best tree; a Status.
 
     `state.arcmax` is that before the reduction, `ws.arcmax` is that inside.
     """
@@ -414,13 +406,13 @@ cdef int decode(
     if n == 0 or status < 0 or (state.arcmax and status == Status.OK):
         return status
     gather(batch, sentence, state.square)
-    if ws.reduction == NAIVE:
-        return decode_naively(state.square, n, heads, ws)
-    if ws.reduction == PRESELECTION:
-        return decode_by_preselection(state.square, n, heads, ws)
-    if ws.reduction == REWEIGHTING:
-        return decode_by_reweighting(state.square, n, heads, ws)
-    return decode_unconstrained(state.square, n, heads, ws)
+    return ws.reduction(state.square, n, heads, ws)
+
+
+NAMES = "unconstrained", "naive", "preselection", "reweighting"
+cdef Reduction[4] REDUCTIONS
+REDUCTIONS[:] = [
+    decode_unconstrained, decode_naively, decode_by_preselection, decode_by_reweighting]
 
 
 cdef class ReductionDecoder(Decoder):
@@ -436,7 +428,7 @@ cdef class ReductionDecoder(Decoder):
         self.c.decode = decode
         self.c.workspace = &self.ws
         self.c.square = self.make_square(max_words)
-        self.ws.reduction = NAMES[reduction]
+        self.ws.reduction = REDUCTIONS[NAMES.index(reduction)]
         check_memory(max_words, reduction_workspace_init(
             &self.ws, max_words, textbook, arcmax_inside))
 

@@ -74,7 +74,11 @@ cdef double NO_OVERFLOW = 2.0**-64
 
 # --- workspace ---------------------------------------------------------------------------------
 
-cdef int tree_sum_init_as(TreeSum* ws, Py_ssize_t max_words, bint is_wide) noexcept nogil:
+cdef int tree_sum_init(TreeSum* ws, Py_ssize_t max_words, bint is_wide) noexcept nogil:
+    """Allocate for sentences of up to `max_words` words: 32 n^2 + O(n) bytes, or 64 n^2 if wide.
+
+    Returns Status.OK or Status.NO_MEMORY. Wide numbers are added once a sentence needs them.
+    """
     cdef size_t item = sizeof(ExtendedFloat) if is_wide else sizeof(double)
     cdef size_t stride = (<size_t>max_words + 8) & ~<size_t>3
     cdef size_t matrix = stride * (<size_t>max_words + 1)
@@ -96,14 +100,6 @@ cdef int tree_sum_init_as(TreeSum* ws, Py_ssize_t max_words, bint is_wide) noexc
     return allocate(&layout, &ws.block, True)
 
 
-cdef int tree_sum_init(TreeSum* ws, Py_ssize_t max_words) noexcept nogil:
-    """Allocate for sentences of up to `max_words` words: 32 n^2 + O(n) bytes.
-
-    Three times as much once a sentence needs wide numbers. Returns Status.OK or Status.NO_MEMORY.
-    """
-    return tree_sum_init_as(ws, max_words, False)
-
-
 cdef void tree_sum_free(TreeSum* ws) noexcept nogil:
     """Free all memory; harmless when called twice."""
     if ws.wide is not NULL:
@@ -120,7 +116,7 @@ cdef int make_wide(TreeSum* ws) noexcept nogil:
         ws.wide = <TreeSum*>malloc(sizeof(TreeSum))
         if ws.wide is NULL:
             return Status.NO_MEMORY
-        if tree_sum_init_as(ws.wide, ws.max_words, True) != Status.OK:
+        if tree_sum_init(ws.wide, ws.max_words, True) != Status.OK:
             free(ws.wide)
             ws.wide = NULL
             return Status.NO_MEMORY
@@ -332,18 +328,6 @@ cdef int eliminate_words(TreeSum* ws, Py_ssize_t first) noexcept nogil:
     return eliminate(<const double*>ws.weights, ws, first)
 
 
-cdef int find_wide_weights(const double* square, TreeSum* ws) noexcept nogil:
-    """Fill `ws.wide.weights` for the sentence last summed over as well. O(n^2).
-
-    Returns Status.OK or Status.NO_MEMORY.
-    """
-    cdef int status
-    if ws.beyond_float64:
-        return Status.OK
-    status = make_wide(ws)
-    return weigh_arcs(square, ws.n, ws.single_root, ws.wide) if status == Status.OK else status
-
-
 # --- log partition -----------------------------------------------------------------------------
 
 cdef double log_product(const weight_t* sums, Py_ssize_t n, double* low) noexcept nogil:
@@ -414,10 +398,13 @@ cdef double log_partition(const TreeSum* ws) noexcept nogil:
     return total + low
 
 
-cdef inline double scaled_log_probability(
-        const double* square, const int32_t* heads, const TreeSum* ws, double scale
-) noexcept nogil:
-    """The log probability of a tree times a power of two, to rounding of the differences."""
+cdef double log_probability(
+        const double* square, const int32_t* heads, const TreeSum* ws) noexcept nogil:
+    """The log probability of a tree summed over, to rounding of the differences of scores.
+
+    -inf if it is too low for float64.
+    """
+    cdef double scale = NO_OVERFLOW
     cdef Py_ssize_t dep
     cdef double low = 0, rest
     cdef double total = 0, difference
@@ -430,20 +417,7 @@ cdef inline double scaled_log_probability(
     low -= scale * ws.scale.root_shift_low
     total = add_exactly(total, -scale * ws.scale.log_mass, &low)
     low -= scale * ws.scale.log_mass_low
-    return total + low
-
-
-cdef double log_probability(
-        const double* square, const int32_t* heads, const TreeSum* ws) noexcept nogil:
-    """The log probability of a tree summed over; -inf if it is too low for float64."""
-    cdef double found
-    if ws.n == 0:
-        return 0.0
-    found = scaled_log_probability(square, heads, ws, 1)
-    if not isfinite(found):
-        # Some difference or sum overflows, which need not be so of the whole.
-        found = scaled_log_probability(square, heads, ws, NO_OVERFLOW) / NO_OVERFLOW
-    return min(found, 0.0)
+    return min((total + low) / scale, 0.0) if ws.n > 0 else 0.0
 
 
 # --- marginals ---------------------------------------------------------------------------------
@@ -588,9 +562,13 @@ cdef double cross_entropy(
     return entropy
 
 
-cdef inline double scaled_log_ratio(
-        const TreeSum* part, const TreeSum* whole, double scale) noexcept nogil:
-    """`log_ratio` times a power of two, to rounding of the differences."""
+cdef double log_ratio(const TreeSum* part, const TreeSum* whole) noexcept nogil:
+    """The log of the share that one sum's trees have among another's; -inf if beyond float64. O(n).
+
+    Both are over trees of the same scores. The scores' units in both sums are subtracted word by
+    word, so that no digits are lost.
+    """
+    cdef double scale = NO_OVERFLOW
     cdef Py_ssize_t dep
     cdef double total = 0, low = 0, difference, rest
     for dep in range(1, part.n + 1):
@@ -604,23 +582,7 @@ cdef inline double scaled_log_ratio(
     total = add_exactly(total, scale * part.scale.log_mass, &low)
     total = add_exactly(total, -scale * whole.scale.log_mass, &low)
     low += scale * part.scale.log_mass_low - scale * whole.scale.log_mass_low
-    return total + low
-
-
-cdef double log_ratio(const TreeSum* part, const TreeSum* whole) noexcept nogil:
-    """The log of the share that one sum's trees have among another's; -inf if beyond float64. O(n).
-
-    Both are over trees of the same scores. The scores' units in both sums are subtracted word by
-    word, so that no digits are lost.
-    """
-    cdef double found
-    if part.n == 0:
-        return 0.0
-    found = scaled_log_ratio(part, whole, 1)
-    if not isfinite(found):
-        # Some difference or sum overflows, which need not be so of the whole.
-        found = scaled_log_ratio(part, whole, NO_OVERFLOW) / NO_OVERFLOW
-    return min(found, 0.0)
+    return min((total + low) / scale, 0.0) if part.n > 0 else 0.0
 
 
 # --- root tokens -------------------------------------------------------------------------------

@@ -82,7 +82,6 @@ cdef struct SumTask:
     double* marginals       # NULL if not wanted
 
 cdef struct SumState:
-    const SumTask* task
     TreeSum sum             # over all trees; what `spans` amounts to if these are projective
     SpanSums spans
     bint projective
@@ -99,36 +98,22 @@ cdef void clear_outside(double* marginals, Py_ssize_t n, Py_ssize_t width) noexc
         memset(marginals + (n + 1) * width, 0, (width - n - 1) * width * sizeof(double))
 
 
-cdef int sum_scores(SumState* worker, Py_ssize_t n) noexcept nogil:
-    """Sum over the trees of the scores at hand; returns a Status."""
-    cdef int status
-    if not worker.projective:
-        return sum_trees(worker.square, n, worker.task.single_root, &worker.sum)
-    status = sum_projective(worker.square, n, worker.task.single_root, &worker.spans)
-    if status == Status.OK:
-        describe_sum(&worker.spans, &worker.sum)
-    return status
-
-
-cdef int find_marginals(SumState* worker, double* marginals) noexcept nogil:
-    """Fill the marginals of the trees last summed over; returns a Status."""
-    if not worker.projective:
-        return arc_marginals(worker.square, marginals, worker.task.width, &worker.sum)
-    projective_marginals(marginals, worker.task.width, &worker.spans)
-    return Status.OK
-
-
 cdef int sum_sentence(void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
     """Sum over the trees of one sentence; returns a Status."""
     cdef SumState* worker = <SumState*>state
-    cdef const SumTask* task = worker.task
+    cdef const SumTask* task = <const SumTask*>batch.task
     cdef Py_ssize_t width = task.width
     cdef Py_ssize_t n = batch.lengths[sentence]
     cdef double* summary = task.summaries + sentence * (N_CONSTANTS + width)
     cdef double* marginals
     cdef int status
     gather(batch, sentence, worker.square)
-    status = sum_scores(worker, n)
+    if worker.projective:
+        status = sum_projective(worker.square, n, task.single_root, &worker.spans)
+        if status == Status.OK:
+            describe_sum(&worker.spans, &worker.sum)
+    else:
+        status = sum_trees(worker.square, n, task.single_root, &worker.sum)
     if status == Status.NO_TREE and task.allow_no_tree:
         summary[AT_LOG_Z] = -INFINITY
         return Status.OK
@@ -138,7 +123,10 @@ cdef int sum_sentence(void* state, const Batch* batch, Py_ssize_t sentence) noex
     if task.marginals is not NULL:
         marginals = task.marginals + sentence * width * width
         clear_outside(marginals, n, width)
-        status = find_marginals(worker, marginals)
+        if worker.projective:
+            projective_marginals(marginals, width, &worker.spans)
+        else:
+            status = arc_marginals(worker.square, marginals, width, &worker.sum)
     return status
 
 
@@ -155,7 +143,7 @@ cdef class Summation(Worker):
         if projective:
             status = span_sums_init(&self.c.spans, max_words, False)
         else:
-            status = tree_sum_init(&self.c.sum, max_words)
+            status = tree_sum_init(&self.c.sum, max_words, False)
         check_memory(max_words, status)
 
     def __dealloc__(self):
@@ -173,7 +161,6 @@ def sum_batch(
     if given. With `allow_no_tree`, log Z of a sentence without trees is -inf, and nothing else is
     filled.
     """
-    cdef Summation summation
     cdef SumTask task
     if buffer.c.n_sentences == 0:
         return Status.OK, 0
@@ -184,8 +171,7 @@ def sum_batch(
     task.marginals = NULL
     if marginals is not None:
         task.marginals = &marginals[0, 0, 0]
-    for summation in summations:
-        summation.c.task = &task
+    buffer.c.task = &task
     return run_batch(buffer, summations)
 
 
@@ -199,10 +185,6 @@ cdef struct QueryTask:
     const int32_t* heads        # n_trees rows per sentence; heads[0] = 0 where they form no tree
     Py_ssize_t n_trees
     double* out
-
-cdef struct QueryState:
-    const QueryTask* task
-    double* square              # the scores or values of one sentence
 
 
 cdef int find_log_prob(
@@ -227,9 +209,8 @@ cdef int find_log_prob(
     return Status.OK if isfinite(found[0]) else Status.LOST_DIGITS
 
 
-cdef int find_log_probs(void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
-    cdef QueryState* worker = <QueryState*>state
-    cdef const QueryTask* task = worker.task
+cdef int find_log_probs(void* square, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
+    cdef const QueryTask* task = <const QueryTask*>batch.task
     cdef Py_ssize_t tree
     cdef TreeSum sum
     cdef int status = Status.OK
@@ -239,33 +220,30 @@ cdef int find_log_probs(void* state, const Batch* batch, Py_ssize_t sentence) no
     for tree in range(sentence * task.n_trees, (sentence + 1) * task.n_trees):
         poll_row(tree, 4 * task.width)
         status = find_log_prob(
-            batch, sentence, task.heads + tree * task.width, &sum, worker.square, &task.out[tree])
+            batch, sentence, task.heads + tree * task.width, &sum, <double*>square,
+            &task.out[tree])
         if status != Status.OK:
             break
     return status
 
 
-cdef int find_cross_entropy(void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
-    cdef QueryState* worker = <QueryState*>state
-    cdef const QueryTask* task = worker.task
+cdef int find_cross_entropy(void* square, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
+    cdef const QueryTask* task = <const QueryTask*>batch.task
     cdef TreeSum sum
-    gather(batch, sentence, worker.square)
+    gather(batch, sentence, <double*>square)
     read_summary(
         task.summaries + sentence * (N_CONSTANTS + task.width), batch.lengths[sentence],
         task.single_root, &sum)
     task.out[2 * sentence] = cross_entropy(
-        worker.square, task.marginals + sentence * task.width * task.width, task.width, &sum,
-        &task.out[2 * sentence + 1])
+        <const double*>square, task.marginals + sentence * task.width * task.width, task.width,
+        &sum, &task.out[2 * sentence + 1])
     return Status.OK
 
 
 cdef class Query(Worker):
     """The memory of one thread for queries about sentences of up to `max_words` words."""
-    cdef QueryState c
-
     def __cinit__(self, Py_ssize_t max_words):
-        self.state = &self.c
-        self.c.square = self.make_square(max_words)
+        self.state = self.make_square(max_words)
 
 
 cdef tuple ask(ScoreBuffer buffer, QueryTask* task, SentenceFunction handle, list queries):
@@ -273,7 +251,7 @@ cdef tuple ask(ScoreBuffer buffer, QueryTask* task, SentenceFunction handle, lis
     cdef Query query
     for query in queries:
         query.handle = handle
-        query.c.task = task
+    buffer.c.task = task
     return run_batch(buffer, queries)
 
 

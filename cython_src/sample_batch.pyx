@@ -35,12 +35,6 @@ from spacy_rootmind.kernel.inside_outside cimport (
 )
 from spacy_rootmind.kernel.interrupt cimport poll, poll_row
 from spacy_rootmind.kernel.papers cimport draw_by_inverse, invert_laplacian
-from spacy_rootmind.kernel.partial_tree cimport (
-    PartialTree,
-    partial_begin,
-    partial_free,
-    partial_init,
-)
 from spacy_rootmind.kernel.partition cimport (
     TreeSum,
     log_probability,
@@ -57,9 +51,11 @@ from spacy_rootmind.kernel.status cimport Status
 from spacy_rootmind.kernel.without_replacement cimport (
     Trie,
     trie_begin,
+    trie_begin_all,
     trie_draw,
     trie_draw_projective,
     trie_free,
+    trie_init,
 )
 
 
@@ -96,12 +92,11 @@ cdef struct SampleTask:
     int32_t* heads                  # k rows per sentence
     Py_ssize_t width
     double* log_probabilities       # k per sentence
-    double* log_remaining           # the same, or NULL
+    double* log_remaining           # the same, if trees are distinct
     Py_ssize_t* found               # per sentence
 
 # A method with its memory, for one thread and sentences of up to max_words words.
 cdef struct SamplerWorkspace:
-    const SampleTask* task
     SampleMethod method
     Py_ssize_t max_words
     bint single_root
@@ -110,23 +105,22 @@ cdef struct SamplerWorkspace:
     TreeSum root_sum        # with words and ROOT on one scale, for wilson_reject
     Ancestral ancestral
     WalkTables walk
-    PartialTree partial
     SpanSums spans          # for projective trees, which `sum` then describes
     Trie trie               # for distinct trees of either kind
     double* root_weights    # of words to be the root token
     double root_total       # and their sum
-    double* inverse         # for colbourn: that of the Laplacian of the sentence at hand,
+    void* block             # for colbourn:
+    double* inverse         # that of the Laplacian of the sentence at hand,
     double* work            # n x n + 3 n + 1,
     Py_ssize_t* swapped     # and n
     double* square          # the scores of the sentence at hand
     bint has_ancestral      # whether `ancestral` is ready for it
-    double log_remaining    # where trees are distinct: the mass not drawn yet, before a draw
 
 
 # --- all trees of a sentence -------------------------------------------------------------------
 
 cdef bint init_sum(SamplerWorkspace* sampler) noexcept nogil:
-    return tree_sum_init(&sampler.sum, sampler.max_words) == Status.OK
+    return tree_sum_init(&sampler.sum, sampler.max_words, False) == Status.OK
 
 
 cdef int begin_sum(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
@@ -377,7 +371,7 @@ cdef int draw_auto(
 
 cdef bint init_reject(SamplerWorkspace* sampler) noexcept nogil:
     return init_wilson(sampler) and (
-        tree_sum_init(&sampler.root_sum, sampler.max_words) == Status.OK)
+        tree_sum_init(&sampler.root_sum, sampler.max_words, False) == Status.OK)
 
 
 cdef int begin_reject(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
@@ -412,12 +406,12 @@ cdef int draw_reject(
 
 cdef bint init_colbourn(SamplerWorkspace* sampler) noexcept nogil:
     cdef size_t width = <size_t>sampler.max_words + 1
-    sampler.inverse = <double*>malloc(width * width * sizeof(double))
-    sampler.work = <double*>malloc((width * width + 3 * width) * sizeof(double))
-    sampler.swapped = <Py_ssize_t*>malloc(width * sizeof(Py_ssize_t))
-    return (
-        sampler.inverse is not NULL and sampler.work is not NULL
-        and sampler.swapped is not NULL and init_sum(sampler))
+    cdef Layout layout
+    layout.n_arrays = layout.size = 0
+    add_array(&layout, <void**>&sampler.inverse, width * width, sizeof(double))
+    add_array(&layout, <void**>&sampler.work, width * width + 3 * width, sizeof(double))
+    add_array(&layout, <void**>&sampler.swapped, width, sizeof(Py_ssize_t))
+    return allocate(&layout, &sampler.block, False) == Status.OK and init_sum(sampler)
 
 
 cdef int begin_colbourn(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
@@ -439,23 +433,19 @@ cdef int draw_colbourn(
 # --- without replacement -----------------------------------------------------------------------
 
 cdef bint init_distinct(SamplerWorkspace* sampler) noexcept nogil:
-    return init_sum(sampler) and partial_init(&sampler.partial, sampler.max_words) == Status.OK
+    return init_sum(sampler) and trie_init(&sampler.trie, sampler.max_words) == Status.OK
 
 
 cdef int begin_distinct(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
     cdef int status = begin_sum(sampler, n)
-    if status == Status.OK and n > 0:
-        partial_begin(&sampler.partial, sampler.square, &sampler.sum)
-        status = trie_begin(&sampler.trie, n)
+    if status == Status.OK:
+        status = trie_begin_all(&sampler.trie, sampler.square, &sampler.sum)
     return status
 
 
 cdef int draw_distinct(
         SamplerWorkspace* sampler, Stream* random, int32_t* heads) noexcept nogil:
-    if sampler.trie.exhausted:
-        return Status.EXHAUSTED
-    sampler.log_remaining = sampler.trie.log_remaining
-    return trie_draw(&sampler.trie, &sampler.partial, random, heads)
+    return trie_draw(&sampler.trie, random, heads)
 
 
 # --- projective trees --------------------------------------------------------------------------
@@ -484,9 +474,6 @@ cdef int begin_projective_distinct(SamplerWorkspace* sampler, Py_ssize_t n) noex
 
 cdef int draw_projective_distinct(
         SamplerWorkspace* sampler, Stream* random, int32_t* heads) noexcept nogil:
-    if sampler.trie.exhausted:
-        return Status.EXHAUSTED
-    sampler.log_remaining = sampler.trie.log_remaining
     return trie_draw_projective(&sampler.trie, &sampler.spans, random, heads)
 
 
@@ -510,9 +497,9 @@ TABLE[:] = [
 ]
 
 
-cdef int draw_trees(SamplerWorkspace* sampler, Py_ssize_t sentence) noexcept nogil:
+cdef int draw_trees(
+        SamplerWorkspace* sampler, const SampleTask* task, Py_ssize_t sentence) noexcept nogil:
     """Draw up to k trees of the sentence begun; fewer if all are distinct. Returns a Status."""
-    cdef const SampleTask* task = sampler.task
     cdef Py_ssize_t i
     cdef int32_t* heads
     cdef Stream random
@@ -522,16 +509,17 @@ cdef int draw_trees(SamplerWorkspace* sampler, Py_ssize_t sentence) noexcept nog
     for i in range(sentence * task.k, (sentence + 1) * task.k):
         heads = task.heads + i * task.width
         poll_row(task.found[sentence], 32 * sampler.sum.n)
+        if sampler.method.distinct:
+            if sampler.trie.exhausted:
+                return Status.OK
+            task.log_remaining[i] = sampler.trie.log_remaining
         if sampler.sum.n > 0:
             status = sampler.method.draw(sampler, &random, heads)
             if status != Status.OK:
-                return Status.OK if status == Status.EXHAUSTED else status
-        elif task.found[sentence] > 0 and sampler.method.distinct:
-            return Status.OK
+                return status
         else:
             heads[0] = -1
-        if task.log_remaining is not NULL:
-            task.log_remaining[i] = sampler.log_remaining
+            sampler.trie.exhausted = True
         task.log_probabilities[i] = log_probability(sampler.square, heads, &sampler.sum)
         task.found[sentence] += 1
     return Status.OK
@@ -543,9 +531,10 @@ cdef int sample_sentence(void* state, const Batch* batch, Py_ssize_t sentence) n
     cdef int status
     gather(batch, sentence, sampler.square)
     sampler.has_ancestral = False
-    sampler.log_remaining = 0
     status = sampler.method.begin(sampler, batch.lengths[sentence])
-    return draw_trees(sampler, sentence) if status == Status.OK else status
+    if status != Status.OK:
+        return status
+    return draw_trees(sampler, <const SampleTask*>batch.task, sentence)
 
 
 cdef class Sampler(Worker):
@@ -568,13 +557,10 @@ cdef class Sampler(Worker):
         tree_sum_free(&self.c.root_sum)
         ancestral_free(&self.c.ancestral)
         walk_free(&self.c.walk)
-        partial_free(&self.c.partial)
         span_sums_free(&self.c.spans)
         trie_free(&self.c.trie)
         free(self.c.root_weights)
-        free(self.c.inverse)
-        free(self.c.work)
-        free(self.c.swapped)
+        free(self.c.block)
 
 
 def sample_batch(
@@ -588,7 +574,6 @@ def sample_batch(
     Without replacement, `log_remaining` gets the log of the mass that was left before each draw.
     Returns as `run_batch`.
     """
-    cdef Sampler sampler
     cdef SampleTask task
     if buffer.c.n_sentences == 0:
         return Status.OK, 0
@@ -599,6 +584,5 @@ def sample_batch(
     task.found = &found[0]
     task.log_remaining = NULL if log_remaining is None else &log_remaining[0, 0]
     task.seeds = &seeds[0, 0]
-    for sampler in samplers:
-        sampler.c.task = &task
+    buffer.c.task = &task
     return run_batch(buffer, samplers)

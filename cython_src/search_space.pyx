@@ -12,7 +12,13 @@ from libc.string cimport memcpy
 import numpy as np
 
 from spacy_rootmind.kernel.batch cimport check_memory
-from spacy_rootmind.kernel.decode cimport TreeWorkspace, decode_tree, workspace_free, workspace_init
+from spacy_rootmind.kernel.decode cimport (
+    OUTERMOST_ROWS,
+    TreeWorkspace,
+    decode_tree,
+    workspace_free,
+    workspace_init,
+)
 from spacy_rootmind.kernel.eisner cimport (
     ChartWorkspace,
     chart_workspace_free,
@@ -112,7 +118,7 @@ cdef class LabelledSearch:
         self.weights, self.arc_labels = self.all_weights, self.all_labels
         self.heads = self.tree = np.full(len(widths), MISSING, dtype=np.int32)
         self.is_open = np.ones(self.n_sentences, dtype=np.uint8)
-        check_memory(longest - 1, workspace_init(&self.workspace, longest - 1))
+        check_memory(longest - 1, workspace_init(&self.workspace, longest - 1, OUTERMOST_ROWS))
         if projective:
             check_memory(longest - 1, chart_workspace_init(&self.chart, longest - 1, False))
         check_memory(longest - 1, make_room(<void**>&self.rivals, &room, longest, sizeof(Rival)))
@@ -158,11 +164,12 @@ cdef class LabelledSearch:
         return -1
 
     cdef int decode(self, Py_ssize_t sentence) except? -1:
+        cdef int stop = 0
         cdef Py_ssize_t first = self.first[sentence]
         self.task.n = self.first[sentence + 1] - first - 1
         self.task.square = &self.weights[self.places[first]]
         self.task.heads = &self.tree[first]
-        return run_part(decode_part, &self.task)
+        return run_part(decode_part, &self.task, &stop)
 
     cdef tuple unlabelled_arcs(self, Py_ssize_t n_rivals):
         """List the arcs of trees without a label, and the best other heads of their words."""
@@ -270,7 +277,7 @@ cdef class SearchSpace:
         self.places = np.full((m, m), MISSING, dtype=np.intp)
         self.square = np.empty((m, m))
         self.best = np.empty((m, m), dtype=np.int32)
-        check_memory(m - 1, workspace_init(&self.tree, m - 1))
+        check_memory(m - 1, workspace_init(&self.tree, m - 1, OUTERMOST_ROWS))
         for dep in range(m):
             for head in range(m):
                 if head == 0:
@@ -285,7 +292,7 @@ cdef class SearchSpace:
         workspace_free(&self.tree)
         chart_workspace_free(&self.chart)
 
-    cdef double find_best(self, Py_ssize_t word, object allowed) except? -1:
+    cpdef double find_best(self, Py_ssize_t word, object allowed) except? -1:
         """Write a word's arcs with their best labels that are left; returns the highest weight.
 
         `allowed` holds the heads and labels that are left to it; None stands for the mask's.
@@ -351,10 +358,6 @@ cdef class SearchSpace:
                     log_prob = log_probs[i, label - 1]
                     self.labels[dep, head] = <int32_t>label
             self.weights[dep, head] = self.arcs[dep, head] + log_prob
-
-    def highest(self, Py_ssize_t word, object left):
-        """Find the highest weight of an arc that is left to a word."""
-        return self.find_best(word, left)
 
     def split(
             self, Py_ssize_t word, object left, const uint8_t[:] heads not None,
@@ -426,7 +429,7 @@ cdef class SearchSpace:
         cdef double weight = 0, most = 0
         cdef DecodeTask task
         cdef int32_t[::1] heads, labels
-        cdef int status
+        cdef int status, stop = 0
         if projective and self.chart.block is NULL:
             check_memory(m - 1, chart_workspace_init(&self.chart, m - 1, False))
         for word in range(1, m):
@@ -438,10 +441,8 @@ cdef class SearchSpace:
         task.heads = &heads[0]
         task.tree = &self.tree
         task.chart = &self.chart if projective else NULL
-        status = run_part(decode_part, &task)
+        status = run_part(decode_part, &task, &stop)
         if status != Status.OK:
-            if status == Status.NO_MEMORY:
-                check_memory(m - 1, status)
             return status, None, None, None, None, None
         labels[0] = MISSING
         unknown = []

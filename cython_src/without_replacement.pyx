@@ -9,20 +9,41 @@ the probable trees is as accurate as they are.
 
 The choices of a tree are the heads of its words. As soon as a draw leaves the trie, the rest of its
 tree is drawn at once, and the new nodes are for the heads of its words from the root down, each
-branch in an order of its own: their distributions then take one elimination together (see
-`partial_tree`). The masses of a node are first found in float64, and again in wide numbers once all
-but a vanishing part of it has been drawn, where underflow might count.
+branch in an order of its own: their distributions then take one elimination together. The masses of
+a node are first found in float64, and again in wide numbers once all but a vanishing part of it has
+been drawn, where underflow might count.
 
 The choices of a projective tree, from the root down, are its root token, then for span after span
 the outermost dependent and the border (see `inside_outside`).
 
 A tree takes n choices, or 2 n if it is projective, among n alternatives at most, and adds nodes for
 those below the point where it leaves the trie: memory is O(n^2) per tree drawn.
+
+A word with a fixed head joins the component of that head; the component of ROOT takes the place of
+ROOT, and with a single root it takes no further dependents of ROOT. There remains a smaller
+problem of the same kind, whose words are those without a head.
+
+To draw all of their heads, eliminate these words (see `partition`) and insert them again (see
+`ancestral`). For the distribution of one word's head, eliminate the others. Forward substitution
+then gives the probability of each to reach ROOT before that word, and the probability of a head is
+proportional to the weight of its arc times that of its component. Only sums, products and quotients
+of positive numbers occur: every probability, however small, is accurate relative to itself.
+
+Eliminating m words costs m^3 / 3 multiplications. But if a word's head is connected to ROOT
+already, the next word needs no elimination: two columns of the last one are added. So once a tree
+is known, one elimination gives the distributions of all its words' heads, from the root down.
 """
+from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
-from libc.stdlib cimport free
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
+from spacy_rootmind.kernel.ancestral cimport (
+    ancestral_begin,
+    ancestral_draw,
+    ancestral_free,
+    ancestral_init,
+)
 from spacy_rootmind.kernel.inside_outside cimport (
     Draft,
     draft_begin,
@@ -31,17 +52,28 @@ from spacy_rootmind.kernel.inside_outside cimport (
     draw_wide,
 )
 from spacy_rootmind.kernel.interrupt cimport poll, poll_row
-from spacy_rootmind.kernel.partial_tree cimport (
-    partial_draw_rest,
-    partial_fix,
-    partial_restart,
-    partial_weights,
-    partial_wide_weights,
+from spacy_rootmind.kernel.partition cimport (
+    eliminate_words,
+    make_wide,
+    tree_sum_free,
+    tree_sum_init,
+    weigh_arcs,
 )
-from spacy_rootmind.kernel.room cimport make_room
+from spacy_rootmind.kernel.random cimport Stream, draw_index
+from spacy_rootmind.kernel.room cimport Layout, add_array, allocate, make_room
 from spacy_rootmind.kernel.status cimport Status
 from weights cimport (
+    ExtendedFloat,
+    add,
+    divide,
+    dot,
+    is_zero,
+    less,
+    multiply,
     sum_row,
+    to_double,
+    weight_from,
+    weight_t,
     wide_divide,
     wide_from,
     wide_log,
@@ -56,12 +88,47 @@ cdef enum:
 # A node with less than this left is weighed in wide numbers. Masses that underflowed are much
 # smaller.
 cdef double LEAST_REMAINING = 1e-100
+# Weights of heads that add up to less than this are computed a second time, in wide numbers.
+cdef double LEAST_TOTAL = 1e-100
 
 
-# --- nodes -------------------------------------------------------------------------------------
+# --- memory ------------------------------------------------------------------------------------
+
+cdef int trie_init(Trie* trie, Py_ssize_t max_words) noexcept nogil:
+    """Allocate for all trees of sentences of up to `max_words` words: 40 n^2 + O(n) bytes.
+
+    Three times as much once a sentence needs wide numbers. Returns Status.OK or Status.NO_MEMORY.
+    """
+    cdef size_t stride = (<size_t>max_words + 8) & ~<size_t>3
+    cdef size_t width = <size_t>max_words + 1
+    cdef Layout layout
+    cdef PartialTree* tree = &trie.tree
+    tree.max_words = max_words
+    if (
+        tree_sum_init(&tree.rest, max_words, False) != Status.OK
+        or ancestral_init(&tree.ancestral, max_words) != Status.OK
+    ):
+        return Status.NO_MEMORY
+    layout.n_arrays = layout.size = 0
+    add_array(&layout, <void**>&tree.weights, stride, sizeof(double))
+    add_array(&layout, <void**>&tree.reach, stride, sizeof(double))
+    add_array(&layout, <void**>&tree.heads, width, sizeof(int32_t))
+    add_array(&layout, <void**>&tree.order, width, sizeof(int32_t))
+    add_array(&layout, <void**>&tree.place, width, sizeof(int32_t))
+    add_array(&layout, <void**>&tree.top, width, sizeof(int32_t))
+    add_array(&layout, <void**>&tree.number, width, sizeof(int32_t))
+    add_array(&layout, <void**>&tree.drawn, width, sizeof(int32_t))
+    add_array(&layout, <void**>&tree.first_below, width, sizeof(int32_t))
+    add_array(&layout, <void**>&tree.next_below, width, sizeof(int32_t))
+    return allocate(&layout, &tree.block, True)
+
 
 cdef void trie_free(Trie* trie) noexcept nogil:
     """Free all memory; harmless when called twice."""
+    tree_sum_free(&trie.tree.rest)
+    ancestral_free(&trie.tree.ancestral)
+    free(trie.tree.block)
+    free(trie.tree.wide_reach)
     free(trie.nodes)
     free(trie.masses)
     free(trie.children)
@@ -69,12 +136,343 @@ cdef void trie_free(Trie* trie) noexcept nogil:
     memset(trie, 0, sizeof(Trie))
 
 
+# --- components --------------------------------------------------------------------------------
+
+cdef void complete_order(PartialTree* tree, Py_ssize_t n_ordered) noexcept nogil:
+    """Append the words that are not among the first `n_ordered`, in the order of the sentence."""
+    cdef Py_ssize_t i, word, next_place = n_ordered
+    for word in range(1, tree.n + 1):
+        tree.place[word] = -1
+    for i in range(n_ordered):
+        tree.place[tree.order[i]] = <int32_t>i
+    for word in range(1, tree.n + 1):
+        if tree.place[word] < 0:
+            tree.order[next_place] = <int32_t>word
+            tree.place[word] = <int32_t>next_place
+            next_place += 1
+
+
+cdef void restart(
+        PartialTree* tree, Py_ssize_t n_fixed, Py_ssize_t n_ordered) noexcept nogil:
+    """Take the heads of the first `n_fixed` words in order as they stand. O(n d) for depth d.
+
+    After the first `n_ordered` the other words follow as in the sentence.
+    """
+    cdef Py_ssize_t word, above
+    complete_order(tree, n_ordered)
+    tree.n_fixed = n_fixed
+    tree.others.is_current = tree.wide_others.is_current = False
+    tree.beyond_float64 = False
+    tree.takes_root = True
+    for word in range(1, tree.n + 1):
+        poll_row(word, tree.n)
+        above = word
+        while above != 0 and tree.place[above] < n_fixed:
+            above = tree.heads[above]
+        tree.top[word] = <int32_t>above
+        if tree.sum.single_root and above == 0:
+            tree.takes_root = False
+    number_components(tree)
+
+
+cdef void number_components(PartialTree* tree) noexcept nogil:
+    """Number heads by their component: 1 is that of the next word, 0 that of ROOT."""
+    cdef Py_ssize_t head
+    tree.number[0] = 0
+    for head in range(1, tree.n + 1):
+        tree.number[head] = (
+            <int32_t>(tree.place[tree.top[head]] - tree.n_fixed + 1) if tree.top[head] != 0 else 0)
+
+
+cdef void contract(
+        const PartialTree* tree, const weight_t* weights, weight_t* contracted) noexcept nogil:
+    """Add up the weights between components. O(n m) for m of them."""
+    cdef Py_ssize_t m = tree.n - tree.n_fixed
+    cdef Py_ssize_t i, head
+    cdef const weight_t* row
+    cdef weight_t* out
+    for i in range(1, m + 1):
+        poll_row(i, 2 * tree.n)
+        row = weights + tree.order[tree.n_fixed + i - 1] * tree.sum.stride
+        out = contracted + i * tree.rest.stride
+        memset(out, 0, (m + 1) * sizeof(weight_t))
+        if tree.takes_root:
+            out[0] = row[0]
+        for head in range(1, tree.n + 1):
+            out[tree.number[head]] = add(out[tree.number[head]], row[head])
+
+
+cdef int contract_to_rest(PartialTree* tree, bint is_wide) noexcept nogil:
+    """Make `rest`, or its wide form, the problem that is left; returns a Status."""
+    cdef TreeSum* rest = &tree.rest
+    cdef int status
+    rest.n = tree.n - tree.n_fixed
+    rest.single_root = tree.sum.single_root and tree.takes_root
+    rest.beyond_float64 = is_wide
+    if not is_wide:
+        contract(tree, <const double*>tree.sum.weights, <double*>rest.weights)
+        return Status.OK
+    status = make_wide(rest)
+    if status == Status.OK and not (tree.has_wide_weights or tree.sum.beyond_float64):
+        status = make_wide(tree.sum)
+        if status == Status.OK:
+            status = weigh_arcs(tree.square, tree.n, tree.sum.single_root, tree.sum.wide)
+    if status != Status.OK:
+        return status
+    tree.has_wide_weights = True
+    rest.wide.n = rest.n
+    rest.wide.single_root = rest.single_root
+    contract(tree, <const ExtendedFloat*>tree.sum.wide.weights, <ExtendedFloat*>rest.wide.weights)
+    return Status.OK
+
+
+# --- drawing the rest --------------------------------------------------------------------------
+
+cdef Py_ssize_t draw_within(
+        PartialTree* tree, const weight_t* row, Py_ssize_t component, Stream* random
+) noexcept nogil:
+    """Draw a word's head within a component; 0 is that of ROOT, with ROOT if that is possible."""
+    cdef Py_ssize_t head
+    cdef Py_ssize_t first = 0 if tree.takes_root else 1
+    cdef double total = 0
+    cdef weight_t largest = weight_from(0, row)
+    for head in range(first, tree.n + 1):
+        if tree.number[head] == component and less(largest, row[head]):
+            largest = row[head]
+    for head in range(tree.n + 1):
+        tree.weights[head] = 0
+        if head >= first and tree.number[head] == component:
+            tree.weights[head] = to_double(divide(row[head], largest))
+            total += tree.weights[head]
+    return draw_index(tree.weights, tree.n + 1, total, random)
+
+
+cdef int draw_components(PartialTree* tree, Stream* random) noexcept nogil:
+    """Draw a tree of the components into `drawn`; returns a Status."""
+    cdef TreeSum* rest = &tree.rest
+    cdef int status = contract_to_rest(tree, False)
+    if status == Status.OK:
+        status = eliminate_words(rest, 1)
+    if status == Status.OK:
+        status = ancestral_begin(&tree.ancestral, rest)
+    if status == Status.OK:
+        status = ancestral_draw(&tree.ancestral, rest, 0, random, tree.drawn)
+    if status == Status.OK or status == Status.NO_MEMORY:
+        return status
+    status = contract_to_rest(tree, True)
+    if status == Status.OK:
+        status = eliminate_words(rest.wide, 1)
+    if status == Status.OK:
+        status = ancestral_begin(&tree.ancestral, rest)
+    if status == Status.OK:
+        status = ancestral_draw(&tree.ancestral, rest, 0, random, tree.drawn)
+    return Status.LOST_DIGITS if status == Status.UNSETTLED else status
+
+
+cdef void order_from_root_down(PartialTree* tree) noexcept nogil:
+    """Order the words that are not fixed by the tree that `heads` now is. O(n)."""
+    cdef Py_ssize_t i, word, above
+    cdef Py_ssize_t next_place = tree.n_fixed
+    memset(tree.first_below, 0, (tree.n + 1) * sizeof(int32_t))
+    for i in range(tree.n - 1, tree.n_fixed - 1, -1):
+        word = tree.order[i]
+        above = tree.top[tree.heads[word]] if tree.heads[word] != 0 else 0
+        tree.next_below[word] = tree.first_below[above]
+        tree.first_below[above] = <int32_t>word
+    above = 0
+    i = tree.n_fixed
+    while True:
+        word = tree.first_below[above]
+        while word != 0:
+            tree.order[next_place] = <int32_t>word
+            next_place += 1
+            word = tree.next_below[word]
+        if i == next_place:
+            break
+        above = tree.order[i]
+        i += 1
+    for i in range(tree.n_fixed, tree.n):
+        tree.place[tree.order[i]] = <int32_t>i
+    number_components(tree)
+
+
+cdef int draw_rest(PartialTree* tree, Stream* random) noexcept nogil:
+    """Draw all heads that are not fixed, and put their words in order from the root down.
+
+    They do not become fixed. O(m^3 + n m) for m of them. Returns Status.OK, Status.NO_MEMORY or
+    Status.LOST_DIGITS.
+    """
+    cdef Py_ssize_t i, word, head
+    cdef int status = draw_components(tree, random)
+    if status != Status.OK:
+        return status
+    for i in range(1, tree.n - tree.n_fixed + 1):
+        poll_row(i, 4 * tree.n)
+        word = tree.order[tree.n_fixed + i - 1]
+        if tree.rest.beyond_float64:
+            head = draw_within(
+                tree, <const ExtendedFloat*>tree.sum.wide.weights + word * tree.sum.stride,
+                tree.drawn[i], random)
+        else:
+            head = draw_within(
+                tree, <const double*>tree.sum.weights + word * tree.sum.stride, tree.drawn[i],
+                random)
+        tree.heads[word] = <int32_t>head
+    order_from_root_down(tree)
+    tree.others.is_current = tree.wide_others.is_current = False
+    tree.beyond_float64 = tree.rest.beyond_float64
+    return Status.OK
+
+
+# --- the distribution of one head --------------------------------------------------------------
+
+cdef Py_ssize_t next_word(const PartialTree* tree) noexcept nogil:
+    return tree.order[tree.n_fixed]
+
+
+cdef inline bint root_is_open(const PartialTree* tree, Py_ssize_t root_word) noexcept nogil:
+    """Whether ROOT itself may be the next word's head, after an elimination with `root_word`."""
+    return tree.takes_root and not (tree.sum.single_root and root_word > 0)
+
+
+cdef int eliminate_others(
+        PartialTree* tree, bint is_wide, Elimination* others) noexcept nogil:
+    """Eliminate all components but that of the next word, unless this has been done. O(m^3)."""
+    cdef TreeSum* rest
+    cdef int status = Status.OK
+    if others.is_current:
+        return Status.OK
+    status = contract_to_rest(tree, is_wide)
+    if status == Status.OK:
+        rest = tree.rest.wide if is_wide else &tree.rest
+        status = eliminate_words(rest, 2)
+        others.root_word = rest.root_word
+        others.pivots = rest.pivots
+        others.is_current = status == Status.OK
+    return status
+
+
+cdef weight_t weigh_next(
+        const PartialTree* tree, const Elimination* others, const weight_t* weights,
+        weight_t* reach, weight_t* out) noexcept nogil:
+    """Fill out[0..n] with the weights of the next word's heads, and return their sum. O(m^2)."""
+    cdef Py_ssize_t m = tree.n - tree.n_fixed
+    cdef const weight_t* row = weights + next_word(tree) * tree.sum.stride
+    cdef const weight_t* pivots = <const weight_t*>others.pivots
+    cdef Py_ssize_t i, head
+    cdef weight_t total
+    memset(reach, 0, (m + 5) * sizeof(weight_t))
+    reach[0] = weight_from(1, weights)
+    for i in range(2, m + 1):
+        poll_row(i, m)
+        reach[i] = dot(<const weight_t*>reach, pivots + i * tree.rest.stride, i)
+    out[0] = row[0] if root_is_open(tree, others.root_word) else weight_from(0, weights)
+    total = out[0]
+    for head in range(1, tree.n + 1):
+        out[head] = multiply(row[head], reach[tree.number[head]])
+        total = add(total, out[head])
+    return total
+
+
+cdef int weigh_heads(
+        PartialTree* tree, ExtendedFloat* weights, ExtendedFloat* total, bint* is_wide
+) noexcept nogil:
+    """Fill weights[0..n] in proportion to the probabilities of the next word's heads.
+
+    O(m^2) for m words without a head if the last word fixed was connected to ROOT, otherwise
+    O(m^3). They are found in float64 unless that does not suffice. Returns a Status.
+    """
+    cdef double sum
+    cdef Py_ssize_t head
+    if not tree.beyond_float64:
+        tree.beyond_float64 = eliminate_others(tree, False, &tree.others) != Status.OK
+    if not tree.beyond_float64:
+        sum = weigh_next(
+            tree, &tree.others, <const double*>tree.sum.weights, tree.reach, tree.weights)
+        if sum > LEAST_TOTAL:
+            is_wide[0] = False
+            total[0] = wide_from(sum, 0)
+            for head in range(tree.n + 1):
+                weights[head] = wide_from(tree.weights[head], 0)
+            return Status.OK
+    is_wide[0] = True
+    return weigh_wide_heads(tree, weights, total)
+
+
+cdef int weigh_wide_heads(
+        PartialTree* tree, ExtendedFloat* weights, ExtendedFloat* total) noexcept nogil:
+    """Fill weights[0..n] in the same way, in wide numbers.
+
+    Returns Status.OK, Status.NO_MEMORY, Status.NO_TREE or Status.LOST_DIGITS.
+    """
+    cdef int status
+    if tree.wide_reach is NULL:
+        tree.wide_reach = calloc(tree.max_words + 8, sizeof(ExtendedFloat))
+        if tree.wide_reach is NULL:
+            return Status.NO_MEMORY
+    status = eliminate_others(tree, True, &tree.wide_others)
+    if status != Status.OK:
+        return status
+    total[0] = weigh_next(
+        tree, &tree.wide_others, <const ExtendedFloat*>tree.sum.wide.weights,
+        <ExtendedFloat*>tree.wide_reach, weights)
+    return Status.NO_TREE if is_zero(total[0]) else Status.OK
+
+
+cdef void shrink(
+        Elimination* others, Py_ssize_t m, Py_ssize_t stride, bint root_taken,
+        const weight_t* of_type) noexcept nogil:
+    """Let column 1 take the place of column 0, and add that unless ROOT takes no dependents."""
+    cdef weight_t* pivots = <weight_t*>others.pivots
+    cdef Py_ssize_t i
+    if not root_taken:
+        for i in range(2, m + 1):
+            pivots[i * stride + 1] = add(pivots[i * stride + 1], pivots[i * stride])
+    others.pivots = pivots + stride + 1
+
+
+cdef void fix_head(PartialTree* tree, Py_ssize_t head) noexcept nogil:
+    """Give the next word its head. O(n)."""
+    cdef Py_ssize_t m = tree.n - tree.n_fixed
+    cdef Py_ssize_t word = next_word(tree)
+    cdef int32_t above = tree.top[head] if head != 0 else 0
+    cdef bint root_taken = tree.sum.single_root and head == 0
+    cdef Py_ssize_t other
+    tree.heads[word] = <int32_t>head
+    for other in range(1, tree.n + 1):
+        if tree.top[other] == word:
+            tree.top[other] = above
+    tree.n_fixed += 1
+    number_components(tree)
+    if root_taken:
+        tree.takes_root = False
+    if above != 0:
+        tree.others.is_current = tree.wide_others.is_current = False
+    if tree.others.is_current:
+        shrink(&tree.others, m, tree.rest.stride, root_taken, <const double*>NULL)
+    if tree.wide_others.is_current:
+        shrink(&tree.wide_others, m, tree.rest.stride, root_taken, <const ExtendedFloat*>NULL)
+
+
+# --- nodes -------------------------------------------------------------------------------------
+
 cdef int trie_begin(Trie* trie, Py_ssize_t n_choices) noexcept nogil:
     """Begin a sentence whose trees are of at most that many choices; returns a Status."""
     trie.n_nodes = trie.n_masses = 0
     trie.exhausted = False
     trie.log_remaining = 0
     return make_room(<void**>&trie.path, &trie.path_room, n_choices, sizeof(Py_ssize_t))
+
+
+cdef int trie_begin_all(
+        Trie* trie, const double* square, TreeSum* sum) noexcept nogil:
+    """Begin a sentence with all of its trees, which `sum` was summed over; returns a Status."""
+    trie.tree.square = square
+    trie.tree.sum = sum
+    trie.tree.n = sum.n
+    trie.tree.has_wide_weights = False
+    trie.tree.heads[0] = -1
+    return trie_begin(trie, sum.n)
 
 
 cdef int make_node(Trie* trie, Py_ssize_t place, Py_ssize_t n_choices) noexcept nogil:
@@ -113,7 +511,7 @@ cdef void divide_masses(Trie* trie, const TrieNode* node, ExtendedFloat total) n
         trie.masses[i] = wide_divide(trie.masses[i], total)
 
 
-cdef int weigh_again(Trie* trie, PartialTree* tree, TrieNode* node) noexcept nogil:
+cdef int weigh_again(Trie* trie, TrieNode* node) noexcept nogil:
     """Find a node's masses in wide numbers, less what was drawn; returns a Status.
 
     The tree must have the node's choices.
@@ -121,7 +519,7 @@ cdef int weigh_again(Trie* trie, PartialTree* tree, TrieNode* node) noexcept nog
     cdef ExtendedFloat total
     cdef TrieNode* child
     cdef Py_ssize_t i
-    cdef int status = partial_wide_weights(tree, trie.masses + node.row, &total)
+    cdef int status = weigh_wide_heads(&trie.tree, trie.masses + node.row, &total)
     if status != Status.OK:
         return status
     divide_masses(trie, node, total)
@@ -137,10 +535,10 @@ cdef int weigh_again(Trie* trie, PartialTree* tree, TrieNode* node) noexcept nog
     return Status.OK
 
 
-cdef int remove_choices(Trie* trie, PartialTree* tree, Py_ssize_t n_made) noexcept nogil:
+cdef int remove_choices(Trie* trie, Py_ssize_t n_made) noexcept nogil:
     """Remove the tree of that many choices along the path, and add up what remains there.
 
-    `tree` is only for nodes that are not wide. Returns a Status.
+    Returns a Status.
     """
     cdef ExtendedFloat left = wide_from(0, 0)    # of the alternative that was chosen
     cdef TrieNode* node
@@ -153,8 +551,8 @@ cdef int remove_choices(Trie* trie, PartialTree* tree, Py_ssize_t n_made) noexce
         node.remaining = sum_row(trie.masses + node.row, node.n_choices)
         poll(4 * node.n_choices)
         if not node.is_wide and wide_to_double(node.remaining) < LEAST_REMAINING:
-            partial_restart(tree, i, i + 1)
-            status = weigh_again(trie, tree, node)
+            restart(&trie.tree, i, i + 1)
+            status = weigh_again(trie, node)
             if status != Status.OK:
                 return status
         left = wide_multiply(node.share, node.remaining)
@@ -172,8 +570,9 @@ cdef inline Py_ssize_t choose(Trie* trie, Py_ssize_t number, Stream* random) noe
 
 # --- all trees ---------------------------------------------------------------------------------
 
-cdef int add_head(Trie* trie, PartialTree* tree, Py_ssize_t place) noexcept nogil:
+cdef int add_head(Trie* trie, Py_ssize_t place) noexcept nogil:
     """Add a node for the tree's next word, and choose the head that it has; returns a Status."""
+    cdef PartialTree* tree = &trie.tree
     cdef TrieNode* node
     cdef ExtendedFloat total
     cdef int status = make_node(trie, place, tree.n + 1)
@@ -182,18 +581,15 @@ cdef int add_head(Trie* trie, PartialTree* tree, Py_ssize_t place) noexcept nogi
     node = &trie.nodes[trie.n_nodes - 1]
     node.word = tree.order[tree.n_fixed]
     node.chosen = tree.heads[node.word]
-    status = partial_weights(tree, trie.masses + node.row, &total, &node.is_wide)
+    status = weigh_heads(tree, trie.masses + node.row, &total, &node.is_wide)
     if status == Status.OK:
         divide_masses(trie, node, total)
     return status
 
 
-cdef int trie_draw(
-        Trie* trie, PartialTree* tree, Stream* random, int32_t* heads) noexcept nogil:
-    """Draw a tree that was not drawn yet, of which there must be one; returns a Status.
-
-    `tree` belongs to the sentence, the same each time.
-    """
+cdef int trie_draw(Trie* trie, Stream* random, int32_t* heads) noexcept nogil:
+    """Draw a tree that was not drawn yet, of which there must be one; returns a Status."""
+    cdef PartialTree* tree = &trie.tree
     cdef TrieNode* node
     cdef Py_ssize_t depth = 0, place = NO_CHILD, number = 0 if trie.n_nodes > 0 else NO_CHILD
     cdef int status = Status.OK
@@ -207,22 +603,22 @@ cdef int trie_draw(
         number = trie.children[place]
         depth += 1
     if depth < tree.n:
-        partial_restart(tree, depth, depth)
-        status = partial_draw_rest(tree, random)
+        restart(tree, depth, depth)
+        status = draw_rest(tree, random)
     while status == Status.OK and depth < tree.n:
         poll_row(depth, 16 * tree.n)
         trie.path[depth] = trie.n_nodes
-        status = add_head(trie, tree, place)
+        status = add_head(trie, place)
         node = &trie.nodes[trie.n_nodes - 1]
         place = node.row + node.chosen
         depth += 1
         if depth < tree.n:
-            partial_fix(tree, node.chosen)
+            fix_head(tree, node.chosen)
     if status != Status.OK:
         return status
     trie.children[place] = DRAWN
     memcpy(heads, tree.heads, (tree.n + 1) * sizeof(int32_t))
-    return remove_choices(trie, tree, tree.n)
+    return remove_choices(trie, tree.n)
 
 
 # --- projective trees --------------------------------------------------------------------------
@@ -260,4 +656,4 @@ cdef int trie_draw_projective(
         trie.path[n_made] = number
         n_made += 1
         number = trie.children[place]
-    return remove_choices(trie, NULL, n_made)
+    return remove_choices(trie, n_made)

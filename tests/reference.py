@@ -1,9 +1,9 @@
-"""Slow oracles for the array API, written from the definitions; they share no code with it.
+"""Slow oracles for the array API, written from the definitions.
 
-Conventions are as in the package: ``scores[dep, head]`` of shape (n+1, n+1), index 0 is ROOT,
-row 0 and the diagonal mean nothing and may hold anything, ``heads`` of shape (n+1,) with
-``heads[0] == -1``. Enumeration is for n <= 6, the contraction oracle for n up to about 200. Two
-trees are compared with `score_gap`, exact up to one final rounding: no oracle hides a near tie.
+Conventions are as in the package: ``scores[dep, head]`` of shape (n+1, n+1), index 0 is ROOT, row 0
+and the diagonal mean nothing and may hold anything, ``heads`` of shape (n+1,) with ``heads[0] ==
+-1``. Enumeration is for n <= 6. Two trees are compared with `score_gap`, exact up to one final
+rounding: no oracle hides a near tie.
 """
 
 import heapq
@@ -13,6 +13,8 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
+
+from spacy_rootmind import NoTreeError, decode
 
 FloatArray = NDArray[np.floating]
 IntArray = NDArray[np.integer]
@@ -215,71 +217,16 @@ def _reachable(allowed: NDArray[np.bool_], start: list[int]) -> set[int]:
     return seen
 
 
-def chu_liu_edmonds(scores: FloatArray) -> NDArray[np.int32] | None:
-    """Return a best unconstrained tree by the textbook algorithm, or None; O(n^3)."""
-    heads = _contract(clean(scores))[0]
-    return None if heads is None else np.array(heads, dtype=np.int32)
+# Longer sentences, by the package's own textbook algorithm, which no other one shares code with
 
 
-def _contract(weights: NDArray[np.float64]) -> tuple[list[int] | None, int]:
-    """Solve one level: greedy heads, contract one cycle, recurse, expand."""
-    size = len(weights)
-    greedy = [-1, *weights[1:].argmax(axis=1).tolist()]
-    if any(weights[dep, greedy[dep]] == -np.inf for dep in range(1, size)):
-        return None, 0
-    cycle = _find_cycle(greedy)
-    if not cycle:
-        return greedy, 0
-    rest = [
-        node for node in range(size) if node not in cycle
-    ]  # new index → old; the supernode comes last
-    cycle_arcs = weights[cycle, [greedy[node] for node in cycle]]
-    enter = weights[np.ix_(cycle, rest)] - cycle_arcs[:, None]
-    leave = weights[np.ix_(rest, cycle)]
-    smaller = np.full((len(rest) + 1, len(rest) + 1), -np.inf)
-    smaller[:-1, :-1] = weights[np.ix_(rest, rest)]
-    smaller[-1, :-1] = enter.max(axis=0)
-    smaller[:-1, -1] = leave.max(axis=1)
-    solved, count = _contract(smaller)
-    if solved is None:
-        return None, count + 1
-    heads = list(greedy)
-    for new, old in enumerate(rest[1:], start=1):
-        inside = solved[new] == len(rest)
-        heads[old] = cycle[int(leave[new].argmax())] if inside else rest[solved[new]]
-    broken = cycle[int(enter[:, solved[-1]].argmax())]
-    heads[broken] = rest[solved[-1]]
-    return heads, count + 1
-
-
-def _find_cycle(heads: list[int]) -> list[int]:
-    """Return the nodes of one cycle of `heads`, or an empty list."""
-    for start in range(1, len(heads)):
-        path: list[int] = []
-        node = start
-        while node > 0 and node not in path:
-            path.append(node)
-            node = heads[node]
-        if node > 0:
-            return path[path.index(node) :]
-    return []
-
-
-def best_contracted(scores: FloatArray, single_root: bool) -> NDArray[np.int32] | None:
-    """Return a best tree, or None; if single-root, by one contraction run per root word, O(n^4)."""
-    n = len(scores) - 1
-    if not single_root or n == 0:
-        return chu_liu_edmonds(scores)
-    best = None
-    cleaned = clean(scores)
-    for word in np.flatnonzero(np.isfinite(cleaned[:, 0])).tolist():
-        only = cleaned.copy()
-        only[:, 0] = -np.inf
-        only[word, 0] = cleaned[word, 0]
-        tree = chu_liu_edmonds(only)
-        if tree is not None and (best is None or score_gap(scores, tree, best) > 0):
-            best = tree
-    return best
+def best_textbook(scores: FloatArray, single_root: bool) -> NDArray[np.int32] | None:
+    """Return a best tree, or None, by Chu-Liu-Edmonds; for few words, enumeration tests that."""
+    algorithm = "naive_chu_liu_edmonds" if single_root else "chu_liu_edmonds"
+    try:
+        return decode(scores, single_root=single_root, algorithm=algorithm, arcmax=False)
+    except NoTreeError:
+        return None
 
 
 # The k best trees by partition
@@ -299,7 +246,7 @@ def k_best_partitioned(
     number = itertools.count()
 
     def add(matrix: NDArray[np.float64], first: int) -> None:
-        best = (best_projective if projective else best_contracted)(matrix, single_root)
+        best = (best_projective if projective else best_textbook)(matrix, single_root)
         if best is not None:
             heapq.heappush(parts, (-tree_score(scores, best), next(number), first, matrix, best))
 

@@ -91,19 +91,6 @@ def agreeing(scores: FloatArray, partial: IntArray) -> NDArray[np.float64]:
     return only
 
 
-def constrained_log_partition(scores: FloatArray, partial: IntArray) -> Decimal | None:
-    """Return log of the sum over single-root trees that agree with `partial`, by enumeration.
-
-    None if there is no such tree. −1 leaves a word free.
-    """
-    if len(scores) == 1:
-        return Decimal(0)
-    trees = reference.enumerate_trees(len(scores) - 1, True)
-    agree = ((trees == partial) | (np.asarray(partial) == -1))[:, 1:].all(axis=1)
-    total = _total(reference.clean(scores), trees[agree])
-    return None if total is None else total.log_partition
-
-
 def cross_entropy(
     scores: FloatArray,
     others: FloatArray,

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import settings
 from numpy.typing import NDArray
 from reference import random_heads
 
@@ -19,9 +18,6 @@ Family = Callable[[np.random.Generator, int, type[np.floating]], FloatArray]
 
 DTYPES = (np.float32, np.float64)
 MASKS = {np.float32: -1e9, np.float64: -1e32}  # the finite "minus infinities" in use elsewhere
-
-# The same examples on every run and machine, and no claim about time.
-PROPERTY = settings(max_examples=150, deadline=None, derandomize=True, database=None)
 
 
 def rng_for(*parts: object) -> np.random.Generator:

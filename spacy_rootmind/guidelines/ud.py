@@ -152,11 +152,6 @@ class UDRules:
             safe[:, is_mark] = False
         return safe
 
-    def find_invalid(self, heads: NDArray[np.int32], labels: NDArray[np.int32]) -> list[int]:
-        """List the sentences whose trees break rules; the trees lie one after the other."""
-        trees = self._invalid_trees(range(len(self.sizes)), [heads], [labels])
-        return [number for number, _ in trees]
-
     def find_conflicts(
         self, sentence: int, heads: NDArray[np.int32], labels: NDArray[np.int32]
     ) -> Iterator[Conflict]:

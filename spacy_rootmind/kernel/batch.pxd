@@ -20,6 +20,7 @@ cdef struct Batch:
     const Py_ssize_t* lengths
     Py_ssize_t n_sentences
     bint is_float32
+    const void* task                # what an algorithm is to do with all sentences
 
 # Holds the arrays' memory while it lives.
 cdef class ScoreBuffer:

@@ -41,9 +41,13 @@ cdef struct TreeWorkspace:
     int32_t* free_slots     # stack
     int32_t* path           # stack of nodes, or the root children
 
-cdef int workspace_init(TreeWorkspace* ws, Py_ssize_t max_words) noexcept nogil
-cdef int workspace_init_for(
-    TreeWorkspace* ws, Py_ssize_t max_words, Py_ssize_t n_rows) noexcept nogil
+# The cycles whose rows there is room for.
+cdef enum RowsKept:
+    NO_ROWS                 # for `arcmax_tree` alone
+    OUTERMOST_ROWS          # 4.1 n^2 bytes, most of them used by sentences of many cycles only
+    ALL_ROWS                # 8.1 n^2 bytes; they may be read after decoding
+
+cdef int workspace_init(TreeWorkspace* ws, Py_ssize_t max_words, RowsKept rows) noexcept nogil
 cdef void workspace_free(TreeWorkspace* ws) noexcept nogil
 
 cdef int arcmax_tree(
@@ -73,8 +77,6 @@ cdef struct DecoderState:
     bint single_root
     bint arcmax                     # ArcMax before all else
     double* square                  # for a copy of the scores by `gather`; NULL if none is needed
-    int32_t* heads                  # the output, a row per sentence
-    Py_ssize_t width                # of a row of heads
 
 cdef class Decoder(Worker):
     cdef DecoderState c

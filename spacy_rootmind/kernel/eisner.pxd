@@ -20,8 +20,6 @@ cdef struct ChartWorkspace:
 cdef int chart_workspace_init(
     ChartWorkspace* ws, Py_ssize_t max_words, bint with_inner) noexcept nogil
 cdef void chart_workspace_free(ChartWorkspace* ws) noexcept nogil
-cdef void fill_best(
-    const double* square, Py_ssize_t n, Py_ssize_t first, const Chart* chart) noexcept nogil
 cdef int decode_projective(
     const double* square, Py_ssize_t n, bint single_root, bint arcmax, int32_t* heads,
     ChartWorkspace* ws) noexcept nogil

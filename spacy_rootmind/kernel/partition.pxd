@@ -39,7 +39,7 @@ cdef struct TreeSum:
     void* adjoints          # derivative of log_mass by each weight
     void* scratch           # three rows
 
-cdef int tree_sum_init(TreeSum* ws, Py_ssize_t max_words) noexcept nogil
+cdef int tree_sum_init(TreeSum* ws, Py_ssize_t max_words, bint is_wide) noexcept nogil
 cdef void tree_sum_free(TreeSum* ws) noexcept nogil
 cdef int make_wide(TreeSum* ws) noexcept nogil
 
@@ -47,7 +47,6 @@ cdef int find_highest(
     const double* square, Py_ssize_t n, bint single_root, TreeSum* ws) noexcept nogil
 cdef int weigh_arcs(
     const double* square, Py_ssize_t n, bint single_root, TreeSum* ws) noexcept nogil
-cdef int find_wide_weights(const double* square, TreeSum* ws) noexcept nogil
 cdef int eliminate_words(TreeSum* ws, Py_ssize_t first) noexcept nogil
 
 cdef int sum_trees(

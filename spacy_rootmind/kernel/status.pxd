@@ -9,4 +9,3 @@ cdef enum Status:
     LOST_DIGITS = -4    # magnitudes too large to be added up
     NO_STEPS = -5       # a random walk took more steps than it had
     INTERRUPTED = -6
-    EXHAUSTED = -7      # all trees have been drawn; no failure

@@ -19,7 +19,7 @@ from spacy_rootmind.pipeline.alternatives import (
     log_probs_among,
 )
 from spacy_rootmind.pipeline.sentence_parser import ParsedBatch, ScoredBatch
-from spacy_rootmind.trees.constrained import MAX_DECODES, Rules, decode_kbest_valid, mark_valid
+from spacy_rootmind.trees.constrained import MAX_DECODES, Rules, decode_kbest_valid
 from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL, BoolArray
 from spacy_rootmind.trees.labelled import ArcLabels, FindLogProbs, LabelledTrees
 
@@ -159,7 +159,7 @@ def _mark_valid(
     numbers = np.repeat(np.array(sentences), counts)
     heads = [tree for own in made for tree in _with_root(own.heads)]
     labels = [tree for own in made for tree in _with_root(own.labels)]
-    valid = mark_valid(rules, numbers.tolist(), heads, labels) | (status[numbers] == BROKEN)
+    valid = rules.are_valid(numbers.tolist(), heads, labels) | (status[numbers] == BROKEN)
     return np.split(valid, np.cumsum(counts)[:-1])
 
 

@@ -138,8 +138,7 @@ class TreeDistribution:
         """
         self._prepare_gradient()
         found = np.asarray(self._trees.log_prob(as_array("heads", heads)))
-        k = heads.shape[-2] if heads.ndim == self.scores.ndim else 1
-        rows = heads.detach().cpu().reshape(len(self._batch), k, heads.shape[-1])
+        rows = self._rows(heads)
         log_probs = self._find(queries.LogProbs, rows, found.reshape(rows.shape[:2]))
         return log_probs.reshape(heads.shape[:-1])
 
@@ -150,8 +149,7 @@ class TreeDistribution:
         of the marginals with and without this condition.
         """
         log_probs = self._trees.log_prob_of_arcs(as_array("heads", heads))
-        k = heads.shape[-2] if heads.ndim == self.scores.ndim else 1
-        rows = heads.detach().cpu().reshape(len(self._batch), k, heads.shape[-1])
+        rows = self._rows(heads)
         exists = torch.as_tensor(log_probs > -np.inf).reshape(rows.shape[:2])
         # An impossible condition is left out, and has no gradient.
         kept = torch.where(exists[..., None], rows, -1)[..., None]
@@ -224,6 +222,11 @@ class TreeDistribution:
         found = query.apply(self._batch, self._trees.inference, *further)
         shaped = found.reshape(self.scores.shape[:-2] + found.shape[1:])
         return shaped.to(self.scores.device, self.scores.dtype, copy=True)
+
+    def _rows(self, heads: Tensor) -> Tensor:
+        """View heads as k trees of each sentence, (B, k, N + 1)."""
+        k = heads.shape[-2] if heads.ndim == self.scores.ndim else 1
+        return heads.detach().cpu().reshape(len(self._batch), k, heads.shape[-1])
 
     def _prepare_gradient(self) -> None:
         """Find marginals first if a gradient may follow: they give the log partition as well."""

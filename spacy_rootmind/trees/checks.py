@@ -92,9 +92,8 @@ def is_projective(
     trees = np.atleast_1d(is_tree(batch, lengths=words, single_root=False))
     if not trees.all():
         raise ValueError(f"sentence {int(np.argmin(trees))}: heads do not form a tree")
-    answer = np.empty(len(batch), dtype=np.uint8)
-    kernel.are_projective(batch.astype(np.int32, order="C"), words, answer)
-    return answer.astype(bool) if np.ndim(heads) == 2 else bool(answer[0])
+    answer = form_trees(batch, words, single_root=False, projective=True)
+    return answer if np.ndim(heads) == 2 else bool(answer[0])
 
 
 def sum_arcs(
@@ -129,12 +128,8 @@ def form_trees(
     answer = np.logical_not(wrong.any(axis=1))
     safe = np.where(answer[:, None], heads, 0).astype(np.int32, order="C")
     formed = np.empty(len(heads), dtype=np.bool_)
-    kernel.form_trees(safe, words, single_root, formed.view(np.uint8))
+    kernel.form_trees(safe, words, single_root, projective, formed.view(np.uint8))
     answer &= formed
-    if projective:
-        uncrossed = np.empty(int(answer.sum()), dtype=np.bool_)
-        kernel.are_projective(safe[answer], words[answer], uncrossed.view(np.uint8))
-        answer[answer] = uncrossed
     return answer
 
 

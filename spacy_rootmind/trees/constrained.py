@@ -74,11 +74,7 @@ Arcs = list[tuple[int, int]]
 
 
 class Rules(Protocol):
-    """Rules on the labelled trees of numbered sentences.
-
-    They may have a method `are_valid` as well, with the arguments of `mark_valid`, which saves
-    time.
-    """
+    """Rules on the labelled trees of numbered sentences."""
 
     def mask(self, sentence: int) -> BoolArray:
         """Mark the labelled arcs that a valid tree of a sentence may have: [dep, head, label]."""
@@ -91,15 +87,16 @@ class Rules(Protocol):
         An arc that `mask` forbids is a conflict too.
         """
 
+    def are_valid(
+        self,
+        sentences: Sequence[int],
+        heads: Sequence[NDArray[np.int32]],
+        labels: Sequence[NDArray[np.int32]],
+    ) -> BoolArray:
+        """Mark the trees of these sentences that have no conflict."""
+
     def safe(self, sentence: int) -> BoolArray:
         """Mark the labelled arcs that break no rule in a projective tree: [dep, head, label]."""
-
-
-class BatchRules(Rules, Protocol):
-    """Rules on the trees of all sentences of a batch."""
-
-    def find_invalid(self, heads: NDArray[np.int32], labels: NDArray[np.int32]) -> Iterable[int]:
-        """List the sentences whose trees have conflicts; the trees lie one after the other."""
 
 
 class ValidTrees(NamedTuple):
@@ -121,7 +118,7 @@ def decode_valid(
     scores: Sequence[NDArray[np.floating]],
     find_labels: FindLabels,
     find_log_probs: FindAllLogProbs,
-    rules: BatchRules,
+    rules: Rules,
     *,
     temperature: float = 1.0,
     projective: bool = False,
@@ -135,7 +132,7 @@ def decode_valid(
         As for `decode_labelled`, which has the same errors.
     find_log_probs : FindAllLogProbs
         Called with a few arcs of sentences whose best tree breaks a rule.
-    rules : BatchRules
+    rules : Rules
         Sentences are numbered as among the scores.
     max_decodes : int
         How often a sentence is decoded before its search gives up being exact. Sentences whose best
@@ -161,6 +158,8 @@ def decode_valid(
     Land & Doig (1960), An automatic method of solving discrete programming problems.
     """
     best = decode_labelled(scores, find_labels, temperature=temperature, projective=projective)
+    heads, labels = (np.split(own, best.roots[1:-1]) for own in (best.heads, best.labels))
+    valid = rules.are_valid(range(len(scores)), heads, labels)
     trees = ValidTrees(
         best.heads,
         best.labels,
@@ -176,7 +175,7 @@ def decode_valid(
             *best.arcs_of(number),
             projective=projective,
         )
-        for number in rules.find_invalid(best.heads, best.labels)
+        for number in np.flatnonzero(~valid).tolist()
     }
     _run_together(searches, best.roots, find_log_probs, max_decodes)
     for number, search in searches.items():
@@ -186,20 +185,6 @@ def decode_valid(
             own = slice(best.roots[number], best.roots[number + 1])
             best.heads[own], best.labels[own] = search.tree.heads, search.tree.labels
     return trees
-
-
-def mark_valid(
-    rules: Rules,
-    sentences: Sequence[int],
-    heads: Sequence[NDArray[np.int32]],
-    labels: Sequence[NDArray[np.int32]],
-) -> BoolArray:
-    """Mark the trees of sentences, given by arrays of shape (n + 1,), that keep rules."""
-    are_valid: Callable[..., BoolArray] | None = getattr(rules, "are_valid", None)
-    if are_valid is not None:
-        return are_valid(sentences, heads, labels)
-    conflicts = map(rules.find_conflicts, sentences, heads, labels)
-    return np.array([next(iter(found), None) is None for found in conflicts], dtype=np.bool_)
 
 
 def decode_kbest_valid(
@@ -215,7 +200,7 @@ def decode_kbest_valid(
     """Search for the labelled trees of `decode_kbest_labelled` among those that keep rules.
 
     `number` is the sentence's, for the rules. Returns also whether these are k or all such trees;
-    beyond the limit, they are the first of the k best. `decode_kbest_labelled` and `mark_valid`
+    beyond the limit, they are the first of the k best. `decode_kbest_labelled` and `are_valid`
     take less time where not too few trees are valid.
     """
     weights = np.array(log_weights, dtype=np.float64)
@@ -399,7 +384,7 @@ class TreeSearch:
             word = condition.word
             meets, others, highest = self.split(node, condition, left.get(word))
             if highest > -np.inf:
-                loss = self.space.highest(word, node.left.get(word)) - highest
+                loss = self.space.find_best(word, node.left.get(word)) - highest
                 greedy_bound = node.greedy_bound - loss
                 bound = min(node.bound, greedy_bound)
                 yield _Node({**left, word: others}, bound, greedy_bound, to_label=[word])

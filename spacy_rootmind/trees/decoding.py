@@ -120,8 +120,7 @@ def decode(
         each of the unconstrained runs that they make. The score of the result is the same in all
         cases.
     num_threads : int
-        Threads that share the sentences of a batch, 256 at most; they stay for later calls. The
-        result does not depend on it.
+        Threads that share the sentences of a batch, 256 at most. The result does not depend on it.
 
     Returns
     -------

@@ -1,6 +1,6 @@
 """Inference over the trees of some sentences, by the kernel; each result is found once and kept."""
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from spacy_rootmind.kernel import derivatives
 from spacy_rootmind.kernel import query_batch as kernel
 from spacy_rootmind.kernel.batch import OK, ScoreBuffer
-from spacy_rootmind.trees import expectations
 from spacy_rootmind.trees.checks import form_trees
 from spacy_rootmind.trees.conventions import MISSING, ROOT, as_arc_values
 from spacy_rootmind.trees.decoding import find_best
@@ -145,20 +144,49 @@ class Inference:
         return np.where(infinite, np.inf, np.maximum(found, 0.0))
 
     def arc_covariances(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """Find the covariances of a sum with each arc of the batch."""
+        """Find the covariances of a sum over the arcs of a tree with each arc of the batch.
+
+        Each tree has one arc of each word, and one from ROOT if roots are single. So a constant
+        shared by all of these arcs changes no covariance, and is subtracted. The rest is brought to
+        the same size in all sentences, so that covariances neither overflow nor lose digits.
+        """
         own = self.sentences
         batch = as_arc_values("values", values, own.scores.shape)
-        sums = expectations.normalize(batch, self.marginals(), own.lengths, own.single_root)
-        found = np.zeros(batch.shape)
+        with np.errstate(over="ignore"):
+            given = np.require(batch, np.float64, ["C", "ALIGNED"])
+        normal, found = np.zeros(batch.shape), np.zeros(batch.shape)
+        # C's int, as np.ldexp wants it.
+        exponents = np.zeros(len(own), dtype=np.intc)
+        wrong = derivatives.normalize_batch(
+            given, self.marginals(), own.lengths, own.single_root, normal, exponents
+        )
+        if wrong >= 0:
+            self._refuse_values(given[wrong], wrong)
         workers = [
             derivatives.Differentiation(own.longest, own.projective) for _ in range(own.workers)
         ]
         failed = derivatives.differentiate_batch(
-            own.buffer(), own.single_root, workers, sums.values, found
+            own.buffer(), own.single_root, workers, normal, found
         )
         if failed[0] != OK:
             own.raise_failure(failed)
-        return expectations.rescale(sums, found)
+        with np.errstate(over="ignore"):
+            np.ldexp(found, exponents[:, None, None], out=found)
+        if not np.isfinite(found).all():
+            sentence = int(np.argwhere(~np.isfinite(found))[0, 0])
+            raise ArithmeticError(
+                f"sentence {sentence}: products of its values overflow; scale them"
+            )
+        return found
+
+    def _refuse_values(self, values: NDArray[np.float64], sentence: int) -> NoReturn:
+        """Name a value of a sentence that is not finite though its arc is possible."""
+        marginals = self.marginals()[sentence]
+        dep, head = np.argwhere((marginals > 0) & ~np.isfinite(values))[0].tolist()
+        raise ValueError(
+            f"sentence {sentence}: the value of dep {dep}, head {head} is {values[dep, head]}; "
+            f"expected a finite number, since the arc has probability {marginals[dep, head]:.2g}"
+        )
 
     # Calls of the kernel
 

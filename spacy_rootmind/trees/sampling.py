@@ -218,7 +218,7 @@ def draw(sentences: Sentences, k: int, replace: bool, method: str, steps: int, s
     seeds = _draw_seeds(seed, len(batch))
     heads = filled((len(batch), k, batch.shape[1]), MISSING, np.int32)
     log_probs = filled((len(batch), k), -np.inf, np.float64)
-    log_remaining = np.zeros((0, 0) if replace else (len(batch), k))
+    log_remaining = np.zeros((0, 0) if replace else heads.shape[:2])
     found = np.zeros(len(batch), dtype=np.intp)
     samplers = [
         kernel.Sampler(method, own.longest, own.single_root, steps) for _ in range(own.workers)

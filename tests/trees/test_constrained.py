@@ -142,10 +142,8 @@ class NumberedRules:
             conflicts.append([Condition(word, head, label)])
         return conflicts
 
-    def find_invalid(self, heads, labels):
-        stops = np.cumsum([len(mask) for mask in self.masks])[:-1]
-        trees = zip(np.split(heads, stops), np.split(labels, stops), strict=True)
-        return [i for i, tree in enumerate(trees) if self.find_conflicts(i, *tree)]
+    def are_valid(self, sentences, heads, labels):
+        return np.array([not one for one in map(self.find_conflicts, sentences, heads, labels)])
 
 
 class LazyLabels:

@@ -8,7 +8,7 @@ from reference import FloatArray
 from reference_sampling import CASES, WAYS, assert_fits, tree_law
 from strategies import pad_batch, rng_for
 
-from spacy_rootmind import TreeDistribution, sample_trees
+from spacy_rootmind import sample_trees
 from spacy_rootmind.trees.sampling import METHODS
 
 NAN, INF = np.nan, np.inf
@@ -215,46 +215,3 @@ DRAWN = {
 def test_seed_draws_what_it_drew_before(method):
     heads, _ = sample_trees(QUARTERS, 4, seed=2026, **WAYS[method])
     assert heads[:, 1:].tolist() == DRAWN[method]
-
-
-def split_mix(number):
-    number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9 % 2**64
-    number = (number ^ number >> 27) * 0x94D049BB133111EB % 2**64
-    return number ^ number >> 31
-
-
-def rotate(number, places):
-    return (number << places | number >> 64 - places) % 2**64
-
-
-def first_draws(seed, count):
-    """The first numbers of the stream of a sentence, of xoshiro256++."""
-    words = np.random.default_rng(seed).integers(2**64, size=2, dtype=np.uint64).tolist()
-    step = 0x9E3779B97F4A7C15
-    s = [split_mix((word + i * step) % 2**64) for word in words for i in (1, 2)]
-    found = []
-    for _ in range(count):
-        found.append((rotate((s[0] + s[3]) % 2**64, 23) + s[0]) % 2**64 >> 11)
-        moved = s[1] << 17 & 2**64 - 1
-        s[2] ^= s[0]
-        s[3] ^= s[1]
-        s[1] ^= s[2]
-        s[0] ^= s[3]
-        s[2] ^= moved
-        s[3] = rotate(s[3], 45)
-    return np.array(found) * 2.0**-53
-
-
-def chosen(weights, draw):
-    return int(np.searchsorted(np.cumsum(weights), draw * weights.sum(), side="right"))
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_colbourn_draws_heads_in_the_order_of_the_sentence(seed):
-    draws = first_draws(seed, N)
-    heads, _ = sample_trees(QUARTERS, 1, method="colbourn", seed=seed)
-    allowed = np.ones(QUARTERS.shape, dtype=bool)
-    for word, draw in enumerate(draws, start=1):
-        marginals = TreeDistribution(QUARTERS, allowed=allowed).marginals[word]
-        assert heads[0, word] == chosen(marginals, draw)
-        allowed[word] = np.arange(N + 1) == heads[0, word]
