@@ -150,14 +150,21 @@ def changeable(nlp):
 
 @contextmanager
 def settable(nlp):
-    """Yield such a function, which also returns the pipeline."""
-    with changeable(nlp) as change:
+    """Yield a function that changes some of the parser's settings.
 
-        def change_and_return(**settings):
-            change(**settings)
-            return nlp
+    The function returns the pipeline. At the end, the parser has its settings again.
+    """
+    parser = nlp.get_pipe("root_mst")
+    before = parser.settings
 
-        yield change_and_return
+    def set_all(**settings):
+        parser.use_settings(replace(before, **settings))
+        return nlp
+
+    try:
+        yield set_all
+    finally:
+        parser.use_settings(before)
 
 
 def make_nlp(lang="xx", **config):

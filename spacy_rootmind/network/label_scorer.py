@@ -158,10 +158,11 @@ def forward(
 
 def _on_device(model: Model[LabelInput, OutT], X: LabelInput, is_train: bool) -> TermInput:
     """Copy arcs to the device."""
-    arrays = [X.deps, X.heads, X.layout.arc_distances(X.deps, X.heads)]
+    deps, heads = (rows.astype(np.intp, copy=False) for rows in (X.deps, X.heads))
+    arrays = [deps, heads, X.layout.arc_distances(deps, heads)]
     # Many arcs of few words, as in alternative trees.
-    if not is_train and len(X.deps) > len(X.rows):
-        arrays += kernel.find_distinct(X.deps, len(X.rows))
+    if not is_train and len(deps) > len(X.rows):
+        arrays += kernel.find_distinct(deps, len(X.rows))
     kept = None if is_train else X.kept
     return TermInput(X.rows, X.layout, kept, *to_device(model.ops.xp, arrays))
 

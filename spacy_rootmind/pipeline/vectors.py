@@ -93,7 +93,7 @@ class OwnStaticVectors(HalfPrecisionVectors):
     def _narrowed(self) -> HalfPrecisionVectors:
         with np.errstate(over="ignore"):
             is_exact = bool((self.data.astype("float16") == self.data).all())
-        return super()._narrowed() if is_exact else self
+        return HalfPrecisionVectors._narrowed(self) if is_exact else self
 
 
 def copy_table(vectors: Vectors) -> OwnStaticVectors:

@@ -120,7 +120,7 @@ def test_settings_reach_spacy_train(runs, run, corpora, monkeypatch):
     [
         ([], 2000, 0.4),
         (["--steps", "50"], 50, 0.4),
-        (["--overrides", "training.dropout=0.1"], 500, 0.1),
+        (["--overrides", "training.dropout=0.1"], 2000, 0.1),
     ],
 )
 def test_settings_follow_from_the_size_of_the_treebank(arguments, steps, dropout, runs, run):
