@@ -150,14 +150,16 @@ def changeable(nlp):
 
 @contextmanager
 def settable(nlp):
-    """Yield such a function, which also returns the pipeline."""
-    with changeable(nlp) as change:
+    """Yield a function that gives the parser settings until its next call; returns the pipeline."""
+    with changeable(nlp):
+        parser = nlp.get_pipe("root_mst")
+        before = parser.settings
 
-        def change_and_return(**settings):
-            change(**settings)
+        def set_all(**settings):
+            parser.use_settings(replace(before, **settings))
             return nlp
 
-        yield change_and_return
+        yield set_all
 
 
 def make_nlp(lang="xx", **config):
