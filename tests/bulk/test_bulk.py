@@ -198,7 +198,7 @@ def test_another_run_in_the_same_folder_is_refused(pipeline, address, corpus, tm
     before = sorted(path.name for path in output.iterdir())
 
     def refusal(match, pipeline=pipeline, inputs=(corpus,), output=output, **changes):
-        """What a run is told, in one line, as commands print it."""
+        """Returns the one line that a refused run prints."""
         with pytest.raises(SettingsError, match=match) as error:
             bulk(options(pipeline, address, inputs, output, **changes))
         return error.value.text
