@@ -150,21 +150,16 @@ def changeable(nlp):
 
 @contextmanager
 def settable(nlp):
-    """Yield a function that changes some of the parser's settings.
+    """Yield a function that gives the parser settings until its next call; returns the pipeline."""
+    with changeable(nlp):
+        parser = nlp.get_pipe("root_mst")
+        before = parser.settings
 
-    The function returns the pipeline. At the end, the parser has its settings again.
-    """
-    parser = nlp.get_pipe("root_mst")
-    before = parser.settings
+        def set_all(**settings):
+            parser.use_settings(replace(before, **settings))
+            return nlp
 
-    def set_all(**settings):
-        parser.use_settings(replace(before, **settings))
-        return nlp
-
-    try:
         yield set_all
-    finally:
-        parser.use_settings(before)
 
 
 def make_nlp(lang="xx", **config):

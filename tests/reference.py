@@ -381,6 +381,12 @@ def random_heads(rng: np.random.Generator, n: int, single_root: bool) -> NDArray
     return heads
 
 
+def random_places(rng: np.random.Generator, n: int) -> list[int]:
+    """Return such a tree as a Doc has it: by place, where the root is its own head."""
+    heads = random_heads(rng, n, True)[1:].tolist()
+    return [head - 1 if head else i for i, head in enumerate(heads)]
+
+
 def _random_labelled_tree(rng: np.random.Generator, nodes: list[int]) -> dict[int, list[int]]:
     """Return the neighbour lists of a uniform undirected tree on `nodes` (Prüfer sequence)."""
     neighbours: dict[int, list[int]] = {node: [] for node in nodes}

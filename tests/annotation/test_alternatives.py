@@ -153,10 +153,14 @@ def test_alternatives_alone_come_without_probabilities_of_heads(unsure, change):
 # --- attributes --------------------------------------------------------------------------------
 
 
-def test_an_attribute_of_the_users_own_is_not_overwritten():
+def forget_attributes():
     for owner, name, _ in ATTRIBUTES:
         if owner.has_extension(name):
             owner.remove_extension(name)
+
+
+def test_an_attribute_of_the_users_own_is_not_overwritten():
+    forget_attributes()
     Token.set_extension("head_prob", default="mine")
     try:
         with pytest.raises(ValueError, match=r"Token\._\.head_prob"):
@@ -173,9 +177,7 @@ def test_an_attribute_of_the_users_own_is_not_overwritten():
     ("setting", "value"), [("confidence", True), ("arc_threshold", 0.5), ("alternatives", kbest(2))]
 )
 def test_attributes_are_there_once_a_setting_is_changed(trained, setting, value):
-    for owner, name, _ in ATTRIBUTES:
-        if owner.has_extension(name):
-            owner.remove_extension(name)
+    forget_attributes()
     parser = trained.get_pipe("root_mst")
     before = parser.settings
     try:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from parsers import COPIES, make_nlp
+from parsers import COPIES, with_weights_of
 from spacy.tokens import Doc
 from spacy.training import Example
 
@@ -39,15 +39,14 @@ def new_doc(vocab):
 @pytest.fixture(scope="module")
 def parser(trained):
     """A parser that leaves every kind of details on a Doc."""
-    nlp = make_nlp(
+    return with_weights_of(
+        trained,
         confidence=True,
         arc_threshold=0.01,
         distribution_threshold=0.01,
         keep_trees=True,
         alternatives={"@misc": "spacy_rootmind.kbest.v1", "k": 3},
     )
-    nlp.get_pipe("root_mst").from_bytes(trained.get_pipe("root_mst").to_bytes())
-    return nlp
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 import spacy
+from reference import random_places
 from spacy.tokens import Doc
 from spacy.training import Example
 
@@ -97,16 +98,6 @@ def test_heads_and_labels_of_split_and_merged_tokens(
     assert [dep or "-" for dep in labels_of(vocab, deps)] == expected_deps.split()
 
 
-def random_tree(rng, n):
-    """Draw the heads of a tree over n words, in random order; its root is its own head."""
-    order = rng.permutation(n)
-    heads = np.zeros(n, dtype=int)
-    heads[order[0]] = order[0]
-    for i in range(1, n):
-        heads[order[i]] = order[rng.integers(i)]
-    return heads.tolist()
-
-
 def random_words(rng, text):
     """Cut a text into words of one to four characters."""
     cuts = np.cumsum(rng.integers(1, 5, size=len(text)))
@@ -119,7 +110,7 @@ def test_any_two_tokenizations_give_a_tree_with_one_root(seed, vocab):
     rng = np.random.default_rng(seed)
     text = "abcdefghijklmnopqrstuvwxyz"
     gold, predicted = random_words(rng, text), random_words(rng, text)
-    heads = random_tree(rng, len(gold))
+    heads = random_places(rng, len(gold))
     deps = ["ROOT" if head == i else f"label{i}" for i, head in enumerate(heads)]
     example = retokenized(
         *(vocab, predicted, [False] * len(predicted)), *(gold, [False] * len(gold), heads, deps)

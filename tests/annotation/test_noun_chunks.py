@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import spacy
 from parsers import COPIES, make_nlp, read_conllu
+from reference import random_places
 from reference_noun_chunks import convert, reference_chunks
 from spacy import displacy
 from spacy.lang.en.syntax_iterators import noun_chunks as spacys_own
@@ -175,14 +176,11 @@ def test_random_trees_with_crossing_arcs(lang):
     vocab = Vocab()
     for _ in range(150):
         n = int(rng.integers(1, 14))
-        order = rng.permutation(n)
-        heads = np.empty(n, dtype=int)
-        for k, i in enumerate(order):
-            heads[i] = order[rng.integers(k)] if k else i
-        deps = rng.choice(labels, n).tolist()
-        deps[order[0]] = "root"
+        heads = random_places(rng, n)
+        drawn = rng.choice(labels, n).tolist()
+        deps = ["root" if head == i else drawn[i] for i, head in enumerate(heads)]
         pos = rng.choice(["NOUN", "VERB", "PRON", "DET"], n).tolist()
-        doc = Doc(vocab, words=["w"] * n, pos=pos, heads=heads.tolist(), deps=deps)
+        doc = Doc(vocab, words=["w"] * n, pos=pos, heads=heads, deps=deps)
         check_chunks(doc, lang)
 
 

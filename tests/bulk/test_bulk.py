@@ -196,34 +196,30 @@ def test_another_run_in_the_same_folder_is_refused(pipeline, address, corpus, tm
     output = tmp_path / "output"
     assert bulk(options(pipeline, address, [corpus], output)) == 0
     before = sorted(path.name for path in output.iterdir())
-    settings = ParserSettings(pipeline, confidence=True)
-    with pytest.raises(SettingsError, match="other settings") as error:
-        bulk(options(pipeline, address, [corpus], output, settings=settings))
-    # In one line, as commands print it.
-    assert error.value.text.startswith("confidence: was None, now True. Use the same settings, or")
+
+    def refusal(match, pipeline=pipeline, inputs=(corpus,), output=output, **changes):
+        """Returns the one line that a refused run prints."""
+        with pytest.raises(SettingsError, match=match) as error:
+            bulk(options(pipeline, address, inputs, output, **changes))
+        return error.value.text
+
+    told = refusal("other settings", settings=ParserSettings(pipeline, confidence=True))
+    assert told.startswith("confidence: was None, now True. Use the same settings, or")
     nlp = spacy.load(pipeline)
     configure(nlp, temperature=2.0)
     nlp.to_disk(tmp_path / "other")
-    with pytest.raises(SettingsError, match="other settings") as error:
-        bulk(options(tmp_path / "other", address, [corpus], output))
-    assert "pipeline: was" in error.value.text
+    assert "pipeline: was" in refusal("other settings", tmp_path / "other")
     more = tmp_path / "more.txt"
     more.write_text("One more.\n")
-    with pytest.raises(SettingsError, match="another input") as error:
-        bulk(options(pipeline, address, [corpus, more], output))
-    assert "not there before" in error.value.text
+    assert "not there before" in refusal("another input", inputs=[corpus, more])
     corpus.write_text("Something else.\n")
-    with pytest.raises(SettingsError, match="another input") as error:
-        bulk(options(pipeline, address, [corpus], output))
     expected = r"no longer given: (\S+); not there before: \1\. Use the same files, or .*"
-    assert re.fullmatch(expected, error.value.text)
+    assert re.fullmatch(expected, refusal("another input"))
     assert sorted(path.name for path in output.iterdir()) == before
-    with pytest.raises(SettingsError, match="is not empty, and was not written by"):
-        bulk(options(pipeline, address, [corpus], tmp_path))
+    refusal("is not empty, and was not written by", output=tmp_path)
     # As an earlier version wrote it.
     (output / MANIFEST).write_text("{}")
-    with pytest.raises(SettingsError, match=f"{MANIFEST} is damaged, or of another version"):
-        bulk(options(pipeline, address, [corpus], output))
+    refusal(f"{MANIFEST} is damaged, or of another version")
 
 
 def test_remote_file_systems(pipeline, trained, address, texts, tmp_path):

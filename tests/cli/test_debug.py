@@ -6,7 +6,7 @@ import pytest
 import spacy
 from commandline import write_docs
 from conftest import CONFIGS
-from parsers import SMALL_MODEL
+from parsers import SMALL_MODEL, join
 from spacy.tokens import Doc
 from spacy.training import Example
 
@@ -31,11 +31,10 @@ def check_docs(docs):
 @pytest.fixture
 def paths(tmp_path, quickstart_docs):
     """Overrides that name a small corpus."""
-    train = [Doc.from_docs(quickstart_docs[i : i + 5]) for i in range(0, 50, 5)]
-    dev = [Doc.from_docs(quickstart_docs[i : i + 5]) for i in range(50, 70, 5)]
+    parts = {"train": quickstart_docs[:50], "dev": quickstart_docs[50:70]}
     return {
-        "paths.train": str(write_docs(tmp_path / "train.spacy", train)),
-        "paths.dev": str(write_docs(tmp_path / "dev.spacy", dev)),
+        f"paths.{name}": str(write_docs(tmp_path / f"{name}.spacy", join(docs, 5)))
+        for name, docs in parts.items()
     }
 
 

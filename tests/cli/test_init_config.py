@@ -5,7 +5,7 @@ import pytest
 import spacy
 from commandline import read_docs, write_docs
 from conftest import CONFIGS, QUICKSTART
-from parsers import read_conllu
+from parsers import join, read_conllu
 from spacy.cli.init_config import fill_config
 from spacy.cli.train import train
 from spacy.tokens import Doc
@@ -45,8 +45,7 @@ def corpus(tmp_path_factory):
     """Some sentences of the bundled treebank, five per Doc, as a corpus."""
     vocab = spacy.blank("xx").vocab
     docs = read_conllu(QUICKSTART / "assets" / "en_quick-ud-train.conllu", vocab, 40)
-    docs = [Doc.from_docs(docs[i : i + 5]) for i in range(0, len(docs), 5)]
-    return write_docs(tmp_path_factory.mktemp("corpus") / "gold.spacy", docs)
+    return write_docs(tmp_path_factory.mktemp("corpus") / "gold.spacy", join(docs, 5))
 
 
 @pytest.fixture(scope="module")

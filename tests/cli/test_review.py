@@ -13,8 +13,8 @@ from spacy_rootmind.cli.parse import parse
 from spacy_rootmind.parsing.settings import ParserSettings
 
 
-def review(pipeline, inputs, output, **options):
-    settings = ParserSettings(str(pipeline))
+def review(pipeline, inputs, output, arcs=None, **options):
+    settings = ParserSettings(str(pipeline), arcs=arcs)
     options = ReviewOptions(settings, [str(path) for path in inputs], [], str(output), **options)
     assert parse(options) == 0
     return output.read_text("utf8")
@@ -75,15 +75,10 @@ def test_given_arcs_are_ranked_and_kept(pipeline, probable, dev_conllu, tmp_path
     assert sorted(found) == pytest.approx(sorted(expected)[:20], abs=2e-5)
     # A corrected row goes back into the pipeline.
     sentence = sentences_in(output)[0]
-    assert (
-        parse(
-            parse_options(pipeline, [str(output)], str(tmp_path / "kept.conllu"), keep_heads=True)
-        )
-        == 0
-    )
-    assert [row[6:8] for row in sentences_in(tmp_path / "kept.conllu")[0].words] == [
-        row[6:8] for row in sentence.words
-    ]
+    kept = tmp_path / "kept.conllu"
+    assert parse(parse_options(pipeline, [str(output)], str(kept), keep_heads=True)) == 0
+    [again, *_] = sentences_in(kept)
+    assert [row[6:8] for row in again.words] == [row[6:8] for row in sentence.words]
 
 
 def test_table_and_page_show_each_word(pipeline, tmp_path):
@@ -124,9 +119,6 @@ def test_given_heads_need_conllu(pipeline, tmp_path):
 def test_a_higher_threshold_of_arcs_hides_no_given_arc(pipeline, dev_conllu, tmp_path):
     tables = []
     for name, arcs in (("low", None), ("high", 0.9)):
-        settings = ParserSettings(str(pipeline), arcs=arcs)
         output = tmp_path / f"{name}.conllu"
-        options = ReviewOptions(settings, [str(dev_conllu)], [], str(output), given_heads=True)
-        assert parse(options) == 0
-        tables.append(output.read_bytes())
+        tables.append(review(pipeline, [dev_conllu], output, arcs, given_heads=True))
     assert tables[0] == tables[1]

@@ -12,10 +12,7 @@ from strategies import rng_for
 
 from spacy_rootmind import NoTreeError
 from spacy_rootmind.annotation.sentences import TokenRow
-from spacy_rootmind.guidelines.constraints import (
-    Constraints,
-    preset_heads,
-)
+from spacy_rootmind.guidelines.constraints import Constraints, preset_heads
 from spacy_rootmind.network.architecture import ParserInput
 from spacy_rootmind.pipeline.alternatives import kbest
 from spacy_rootmind.pipeline.prediction import plan_sentences
@@ -32,19 +29,22 @@ VOCAB = spacy.blank("xx").vocab
 # --- by enumeration ------------------------------------------------------------------------------
 
 
-def complies(heads, forced=(), forbidden=()):
-    """Tell whether a tree respects constraints, counted within the sentence, 0 being ROOT."""
-    if any(heads[word] != head for word, head in forced):
-        return False
-    return all(heads[word] != head for word, head in forbidden)
+def complying(n, constraints):
+    """Enumerate the single-root trees over n words that respect constraints on tokens."""
+    # Tokens count from 0, and words from 1, below ROOT.
+    forced, forbidden = (
+        [(word + 1, 0 if word == head else head + 1) for word, head in arcs]
+        for arcs in (constraints.forced, constraints.forbidden)
+    )
+    return [
+        tuple(heads)
+        for heads in enumerate_trees(n, True).tolist()
+        if all(heads[word] == head for word, head in forced)
+        and all(heads[word] != head for word, head in forbidden)
+    ]
 
 
-def complying(n, **constraints):
-    """Enumerate the single-root trees over n words that respect constraints."""
-    return [heads for heads in enumerate_trees(n, True) if complies(heads.tolist(), **constraints)]
-
-
-def law(trees, scores, temperature=1.0):
+def law(trees, scores, temperature):
     """Log probabilities of trees among themselves, under scores divided by the temperature."""
     inside = clean(scores) / temperature
     sums = np.array(
@@ -104,15 +104,6 @@ CASES = [
 ]
 
 
-def as_local(constraints):
-    """Constraints on a sentence at a Doc's start, by `complies`."""
-
-    def arcs(found):
-        return [(word + 1, 0 if word == head else head + 1) for word, head in found]
-
-    return {"forced": arcs(constraints.forced), "forbidden": arcs(constraints.forbidden)}
-
-
 def local_tree(parse):
     """The tree of an alternative parse, by `decode`'s convention."""
     return (-1, *(0 if head == i else head + 1 for i, head in enumerate(parse.heads.tolist())))
@@ -132,11 +123,9 @@ def test_confidence_and_k_best_are_those_of_complying_trees_by_enumeration(
     [sentence] = doc.sents
     heads = local_heads(sentence, range(5))
     scores = network_scores(nlp, doc, range(5))
-    everyone = complying(5, **as_local(constraints))
-    best = everyone[int(law(everyone, scores).argmax())]
-    assert heads == best.tolist()
-    trees = [tuple(tree.tolist()) for tree in complying(5, **as_local(constraints))]
+    trees = complying(5, constraints)
     log_probs = law(trees, scores, temperature)
+    assert tuple(heads) == trees[int(log_probs.argmax())]
     probs = np.exp(log_probs)
     for token in sentence:
         is_own = [tree[token.i + 1] == heads[token.i + 1] for tree in trees]

@@ -7,10 +7,9 @@ import pytest
 import spacy
 from conftest import QUICKSTART
 from gradients import OPS, assert_parameters, in_double
-from parsers import arcs_of, assign, gold_examples, join, read_conllu
+from parsers import arcs_of, assign, gold_examples, join, make_nlp, read_conllu
 from spacy.tokens import Doc
 from spacy.training import Example
-from spacy.util import fix_random_seed
 from thinc.api import SGD, Adam
 
 from spacy_rootmind import decode
@@ -187,12 +186,9 @@ def test_wrong_settings_are_refused(settings):
 # --- in the component --------------------------------------------------------------------------
 
 
-def make_nlp(model=MODEL, **config):
+def make_linear(**config):
     """A blank pipeline with a linear parser."""
-    fix_random_seed(0)
-    nlp = spacy.blank("xx")
-    nlp.add_pipe("root_mst", config={"model": model, **config})
-    return nlp
+    return make_nlp(**{"model": MODEL, **config})
 
 
 def learn(nlp, examples, epochs, optimizer, size=20):
@@ -216,7 +212,7 @@ def dev_docs():
 @pytest.fixture(scope="module")
 def learnt(quickstart_docs):
     """A parser after two passes over the bundled treebank."""
-    nlp, optimizer = make_nlp(), SGD(0.03, L2=0.0, grad_clip=0.0, use_averages=False)
+    nlp, optimizer = make_linear(), SGD(0.03, L2=0.0, grad_clip=0.0, use_averages=False)
     return learn(nlp, gold_examples(join(quickstart_docs, 4), nlp), 2, optimizer, size=2)
 
 
@@ -235,14 +231,14 @@ def test_parser_learns_the_bundled_treebank(learnt, quickstart_docs, dev_docs):
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_every_objective_teaches_it(objective, quickstart_docs):
-    docs, nlp = quickstart_docs[:40], make_nlp(objective=objective)
+    docs, nlp = quickstart_docs[:40], make_linear(objective=objective)
     learn(nlp, gold_examples(docs, nlp), 4, Adam(0.01, L2=0.0), size=10)
     assert scores_of(nlp, docs)["dep_las_all"] > 0.95
 
 
 def test_plain_perceptron_learns_with_averages(quickstart_docs):
     """The textbook's: steps of one, no margin, and the average of all weights so far."""
-    docs, nlp = quickstart_docs[:40], make_nlp(objective="perceptron", margin=0.0)
+    docs, nlp = quickstart_docs[:40], make_linear(objective="perceptron", margin=0.0)
     optimizer = SGD(1.0, L2=0.0, grad_clip=0.0, use_averages=True)
     learn(nlp, gold_examples(docs, nlp), 5, optimizer, size=4)
     trees = nlp.get_pipe("root_mst").model.get_ref("trees")
@@ -257,7 +253,7 @@ def test_plain_perceptron_learns_with_averages(quickstart_docs):
 def test_tags_are_features(quickstart_docs):
     """Words that say nothing leave the tags."""
     docs = quickstart_docs[:60]
-    nlp = make_nlp({**MODEL, "attrs": ["TAG"], "context": "POS"})
+    nlp = make_linear(model={**MODEL, "attrs": ["TAG"], "context": "POS"})
     learn(nlp, [Example(gold.copy(), gold) for gold in docs], 6, Adam(0.01, L2=0.0))
     assert nlp.evaluate([Example(gold.copy(), gold) for gold in docs])["dep_uas_all"] > 0.9
     with pytest.raises(ValueError, match="expected TAG on the tokens of each Doc"):
@@ -270,7 +266,7 @@ def test_tags_are_features(quickstart_docs):
     ids=str,
 )
 def test_weights_of_another_network_are_refused(learnt, other):
-    parser = make_nlp({**MODEL, **other}).get_pipe("root_mst")
+    parser = make_linear(model={**MODEL, **other}).get_pipe("root_mst")
     with pytest.raises(ValueError, match="cannot load the given bytes"):
         parser.from_bytes(learnt.get_pipe("root_mst").to_bytes())
 
@@ -300,7 +296,7 @@ def test_confidence_and_alternatives_work(quickstart_docs, learnt):
 
 def learn_one_tree(heads, margin):
     """Weights after a step of one from zero; `heads` of "Book that flight", the first ROOT's."""
-    nlp = make_nlp(objective="perceptron", margin=margin, sentences="doc")
+    nlp = make_linear(objective="perceptron", margin=margin, sentences="doc")
     places = [dep if head == 0 else head - 1 for dep, head in enumerate(heads[1:])]
     deps = ["ROOT" if head == 0 else "dep" for head in heads[1:]]
     gold = Doc(nlp.vocab, words=["Book", "that", "flight"], heads=places, deps=deps)

@@ -27,6 +27,8 @@ WORDS = ["I", "know", "that", "the", "dogs", "that", "you", "saw", "slept", "wel
 # "that" is a demonstrative determiner by nobody's account here.
 TAGS = ["PRON", "VERB", "SCONJ", "DET", "NOUN", "PRON", "PRON", "VERB", "VERB", "ADV", "PUNCT"]
 EVERYTHING = (LEMMA, UPOS, XPOS, FEATS)
+NAMES = ("lemma", "upos", "xpos", "feats", "head", "deprel")
+PLACES = dict(zip(NAMES, (*EVERYTHING, HEAD, DEPREL), strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +40,8 @@ def conllu(words=WORDS, **columns):
     """A sentence whose columns have these values, and no others."""
     rows = [[str(i), word, *"_" * 8] for i, word in enumerate(words, start=1)]
     for name, values in columns.items():
-        place = {"lemma": LEMMA, "upos": UPOS, "xpos": XPOS, "feats": FEATS}.get(name)
-        place = {"head": HEAD, "deprel": DEPREL}.get(name, place)
         for row, value in zip(rows, values, strict=True):
-            row[place] = str(value)
+            row[PLACES[name]] = str(value)
     return "\n".join("\t".join(row) for row in rows)
 
 
@@ -54,9 +54,12 @@ def parse(nlp, records):
     return b"".join(write_conllu(doc, record, 0) for record, doc in parse_records(nlp, records))
 
 
+def rows_of(data):
+    return [line.split("\t") for line in data.decode().splitlines() if line[:1].isdigit()]
+
+
 def column(data, place):
-    rows = [line.split("\t") for line in data.decode().split("\n")]
-    return [row[place] for row in rows if row[0].isdigit()]
+    return [row[place] for row in rows_of(data) if row[0].isdigit()]
 
 
 # --- lemmas, tags and features -------------------------------------------------------------------
@@ -93,8 +96,8 @@ def test_features_go_with_the_given_parts_of_speech(nlp):
 
 @pytest.mark.parametrize("features", ["Poss=YesPronType=Prs", "Poss", "=|A=="])
 def test_features_that_are_not_pairs_are_kept(features, nlp):
-    data = parse(nlp, read(conllu(feats=[features, *["_"] * 10])))
-    assert column(data, FEATS) == [features, *["_"] * 10]
+    given = [features, *["_"] * 10]
+    assert column(parse(nlp, read(conllu(feats=given))), FEATS) == given
 
 
 @pytest.mark.parametrize("tag", ["PUNCT", "DET", "AUX", "ADP", "PROPN"])
@@ -171,6 +174,12 @@ LABELS = ["nsubj", "root", "mark", "det", "nsubj", "obj", "nsubj", "acl:relcl", 
 LABELS += ["advmod", "punct"]
 
 
+def some_arcs(heads, labels):
+    """The sentence with heads and labels of some words."""
+    columns = {"head": heads, "deprel": labels}
+    return conllu(**{name: [own.get(i, "_") for i in range(11)] for name, own in columns.items()})
+
+
 @pytest.mark.parametrize("guidelines", [True, False])
 def test_given_heads_and_labels_are_kept_and_the_others_found(guidelines, web_pipeline):
     nlp = spacy.load(web_pipeline)
@@ -187,10 +196,7 @@ def test_given_heads_and_labels_are_kept_and_the_others_found(guidelines, web_pi
         ({4: 0}, {}),
         ({3: 8, 0: 5}, {0: "parataxis"}),
     ):
-        rows = conllu(
-            head=[heads.get(i, "_") for i in range(11)],
-            deprel=[labels.get(i, "_") for i in range(11)],
-        )
+        rows = some_arcs(heads, labels)
         data = parse(nlp, read(rows, keep_heads=True))
         found, names = column(data, HEAD), column(data, DEPREL)
         assert all(found[i] == str(head) for i, head in heads.items())
@@ -218,9 +224,7 @@ def test_given_heads_and_labels_are_kept_and_the_others_found(guidelines, web_pi
     ],
 )
 def test_heads_and_labels_of_no_tree_are_failures(heads, labels, line, message, nlp):
-    rows = conllu(
-        head=[heads.get(i, "_") for i in range(11)], deprel=[labels.get(i, "_") for i in range(11)]
-    )
+    rows = some_arcs(heads, labels)
     found = list(parse_records(nlp, read(f"{rows}\n\n{conllu()}", keep_heads=True)))
     assert isinstance(found[0], Failure)
     assert found[0].line == line
@@ -292,10 +296,6 @@ def french():
     for _ in range(30):
         nlp.update(examples, sgd=optimizer)
     return nlp
-
-
-def rows_of(data):
-    return [line.split("\t") for line in data.decode().splitlines() if line[:1].isdigit()]
 
 
 def test_given_words_are_parsed_as_tokens_that_were_learnt(french):

@@ -35,23 +35,24 @@ TOK2VEC = tok2vec_of(multi_hash("NORM", "SUFFIX", width=32, include_static_vecto
 TAGGER = {"@architectures": "spacy.Tagger.v2", "nO": None, "tok2vec": LISTENER}
 
 
-def static_vectors(docs, strings, mode, dtype="float16"):
-    """Vectors of all words; all numbers have half precision, unless they are of another type."""
-    rng = np.random.default_rng(0)
+def with_static_vectors(docs, mode="default", dtype="float16"):
+    """A blank pipeline with vectors of all words; their numbers have this precision."""
+    nlp, rng = spacy.blank("xx"), np.random.default_rng(0)
+    strings = nlp.vocab.strings
     words = sorted({token.lower_ for doc in docs for token in doc})
     data = rng.normal(size=(len(words), 6)).astype(dtype).astype("float32")
     if mode == "floret":
         options = {"minn": 2, "maxn": 3, "hash_count": 2, "mode": "floret"}
-        return Vectors(strings=strings, data=data, attr="NORM", **options)
-    keys = [strings.add(word) for word in words]
-    return Vectors(strings=strings, data=data, keys=keys, attr="NORM")
+    else:
+        options = {"keys": [strings.add(word) for word in words]}
+    nlp.vocab.vectors = Vectors(strings=strings, data=data, attr="NORM", **options)
+    return nlp
 
 
 def make_home(docs, mode="default", dtype="float16"):
     """A trained pipeline whose parser listens to a tok2vec that reads static vectors."""
     fix_random_seed(0)
-    nlp = spacy.blank("xx")
-    nlp.vocab.vectors = static_vectors(docs, nlp.vocab.strings, mode, dtype)
+    nlp = with_static_vectors(docs, mode, dtype)
     nlp.add_pipe("tok2vec", config={"model": TOK2VEC})
     nlp.add_pipe("root_mst", config={"model": LISTENING})
     return train(nlp, gold_examples(docs[:40], nlp), steps=12)
@@ -65,14 +66,15 @@ def folder(quickstart_docs, tmp_path_factory):
     return path
 
 
-def make_other(docs):
+@pytest.fixture
+def other(quickstart_docs):
     """An initialized pipeline with another tok2vec of the same width."""
     fix_random_seed(1)
     nlp = spacy.blank("xx")
     nlp.add_pipe("tok2vec", config={"model": SMALL_MODEL["tok2vec"]})
     nlp.add_pipe("tagger", config={"model": TAGGER})
     nlp.get_pipe("tagger").add_label("NN")
-    nlp.initialize(lambda: gold_examples(docs[:5], nlp), sgd=None)
+    nlp.initialize(lambda: gold_examples(quickstart_docs[:5], nlp), sgd=None)
     return nlp
 
 
@@ -88,11 +90,6 @@ def expected(folder):
     blind.vocab.vectors.data[:] = 0
     assert parses(blind) != found
     return found
-
-
-@pytest.fixture
-def other(quickstart_docs):
-    return make_other(quickstart_docs)
 
 
 def refusing():
@@ -277,12 +274,6 @@ def test_a_table_is_trained_from_a_source_alone(folder, quickstart_docs):
     again = spacy.blank("xx").from_config(nlp.config)
     with pytest.raises(ValueError, match=r"no static vectors to start with: take .* by `source`"):
         again.initialize(lambda: gold_examples(quickstart_docs[:5], again))
-
-
-def with_static_vectors(docs):
-    nlp = spacy.blank("xx")
-    nlp.vocab.vectors = static_vectors(docs, nlp.vocab.strings, "default")
-    return nlp
 
 
 # --- in one line -------------------------------------------------------------------------------

@@ -88,13 +88,9 @@ def assert_close(found, expected):
 # --- within a bound ----------------------------------------------------------------------------
 
 
-def test_a_doc_alone_is_parsed_as_in_a_batch(nlp, sentences, batched):
+def test_a_doc_is_parsed_as_in_a_batch_alone_and_among_others(nlp, sentences, batched):
     assert_close(parse_alone(nlp, sentences), batched)
-
-
-def test_a_doc_among_others_is_parsed_as_in_a_batch(nlp, sentences, batched):
-    found = parse(nlp, sentences[::-1], batch_size=7)[::-1]
-    assert_close(found, batched)
+    assert_close(parse(nlp, sentences[::-1], batch_size=7)[::-1], batched)
 
 
 def without_vector_extensions():
@@ -175,13 +171,10 @@ def test_long_sentences_are_parsed_alike(web_pipeline, ud_folder):
 # --- bit for bit -------------------------------------------------------------------------------
 
 
-def test_the_same_batches_give_the_same_bits(nlp, sentences, batched):
-    assert parse(nlp, sentences, batch_size=BATCH_SIZE) == batched
-
-
-def test_worker_processes_give_the_same_bits(nlp, sentences, batched):
-    """Each gets whole batches."""
-    assert parse(nlp, sentences, batch_size=BATCH_SIZE, n_process=2) == batched
+@pytest.mark.parametrize("n_process", [1, 2])
+def test_the_same_batches_give_the_same_bits(n_process, nlp, sentences, batched):
+    """Each worker process gets whole batches."""
+    assert parse(nlp, sentences, batch_size=BATCH_SIZE, n_process=n_process) == batched
 
 
 def test_another_process_gives_the_same_bits(parsed_treebank, treebank, web_pipeline):

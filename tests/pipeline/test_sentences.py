@@ -245,9 +245,8 @@ def test_training_docs_of_one_sentence_each_are_told_of_and_learnt(
         nlp.update(examples, sgd=optimizer)
     assert parser.model.get_ref("boundaries").to_bytes() == before
     nlp.to_disk(tmp_path)
-    bare = make_nlp()
-    bare.get_pipe("root_mst").from_bytes(parser.to_bytes(exclude=["vocab"]), exclude=["vocab"])
-    for pipeline in (nlp, spacy.load(tmp_path), make_nlp().from_bytes(nlp.to_bytes()), bare):
+    in_memory = make_nlp().from_bytes(nlp.to_bytes())
+    for pipeline in (nlp, spacy.load(tmp_path), in_memory, with_weights_of(nlp)):
         doc = pipeline(TEXT * 3)
         assert len(list(doc.sents)) == 1
         # A boundary that is known counts still.
@@ -292,7 +291,9 @@ def test_other_modes_learn_no_boundaries_and_warn_of_none(quickstart_docs, caplo
     examples = gold_examples(join(quickstart_docs[:8], 4), nlp)
     optimizer = nlp.initialize(lambda: examples)
     parser = nlp.get_pipe("root_mst")
-    _, scores = scores_of(parser, examples)
+    gold = GoldBatch.from_examples(examples, parser.root_label, mode)
+    given = ParserInput([example.predicted for example in examples], gold.sentences)
+    scores = parser.model.predict(given)
     assert parser.get_loss(examples, scores)[1].boundaries is None
     before = parser.model.get_ref("boundaries").to_bytes()
     nlp.update(examples, sgd=optimizer)
@@ -334,15 +335,6 @@ def test_doc_mode_takes_a_doc_for_one_sentence(segmenter, make):
         parsed = nlp.get_pipe("root_mst")(doc)
         assert starts_of(parsed) == [0]
         assert_parsed(parsed)
-
-
-# --- loss and gradient of the boundary head ------------------------------------------------------
-
-
-def scores_of(parser, examples):
-    gold = GoldBatch.from_examples(examples, parser.root_label, parser.settings.sentences)
-    docs = [eg.predicted for eg in examples]
-    return gold, parser.model.predict(ParserInput(docs, gold.sentences))
 
 
 # --- odd batches ---------------------------------------------------------------------------------

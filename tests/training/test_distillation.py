@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import spacy
 from gradients import assert_directional
-from parsers import SMALL_MODEL, assign, gold_examples, make_nlp, train
+from parsers import SMALL_MODEL, assign, gold_examples, join, make_nlp, settable, train
 from spacy.tokens import Doc
 from spacy.training import Example
 from strategies import rng_for
@@ -29,21 +29,7 @@ TEXT = "The cat  saw a dog that slept.\nShe said that it rained. A man waved!"
 def teacher(quickstart_docs):
     """A parser that has learnt a little, finds boundaries, and keeps its distributions."""
     nlp = make_nlp(distribution_threshold=1e-9, temperature=1.5)
-    docs = [Doc.from_docs(quickstart_docs[i : i + 4]) for i in range(0, 60, 4)]
-    return train(nlp, gold_examples(docs, nlp), steps=25, size=5)
-
-
-@pytest.fixture
-def threshold(teacher):
-    """Set the teacher's threshold for a test."""
-    parser = teacher.get_pipe("root_mst")
-    before = parser.settings.distribution_threshold
-
-    def set_it(value):
-        assign(parser, distribution_threshold=value)
-
-    yield set_it
-    set_it(before)
+    return train(nlp, gold_examples(join(quickstart_docs[:60], 4), nlp), steps=25, size=5)
 
 
 def stored_of(doc):
@@ -86,9 +72,9 @@ def test_stored_weights_make_the_distribution_again(teacher):
 
 
 @pytest.mark.parametrize("least", [1e-6, 0.01, 0.3, 1.0])
-def test_targets_are_distributions_whatever_was_left_out(teacher, threshold, least):
-    threshold(least)
-    doc = teacher(TEXT)
+def test_targets_are_distributions_whatever_was_left_out(teacher, least):
+    with settable(teacher) as set_all:
+        doc = set_all(distribution_threshold=least)(TEXT)
     for sent, [stored] in stored_of(doc):
         words = words_in(sent)
         n = len(words)
@@ -106,7 +92,8 @@ def test_targets_are_distributions_whatever_was_left_out(teacher, threshold, lea
 def test_a_teacher_that_parses_a_doc_again_replaces_its_own_distribution(teacher, tmp_path):
     doc = teacher(TEXT)
     first = stored_of(doc)
-    for nlp in (teacher, teacher, saved_and_loaded(teacher, tmp_path)):
+    teacher.to_disk(tmp_path)
+    for nlp in (teacher, teacher, spacy.load(tmp_path)):
         doc = nlp(doc)
         for (sent, [again]), (_, [stored]) in zip(stored_of(doc), first, strict=True):
             assert len(sent)
@@ -126,18 +113,8 @@ def test_a_teacher_that_was_trained_further_is_another(quickstart_docs):
     assert {len(stored) for _, stored in stored_of(doc)} == {2}
 
 
-def saved_and_loaded(nlp, folder):
-    nlp.to_disk(folder)
-    return spacy.load(folder)
-
-
 def starts_taught_in(doc):
     return np.concatenate([stored.start_probs for _, [stored] in stored_of(doc)])
-
-
-def copy_of(doc, vocab, **annotation):
-    words, spaces = [t.text for t in doc], [bool(t.whitespace_) for t in doc]
-    return Doc(vocab, words=words, spaces=spaces, **annotation)
 
 
 def test_starts_are_the_network_s_where_the_doc_states_none(teacher):
@@ -154,7 +131,9 @@ def test_starts_that_the_doc_states_are_certain(teacher):
     doc = teacher(TEXT)
     words = [token.i for token in doc if not token.is_space]
     stated = {words[2]: True, words[8]: False, words[6]: True}
-    given = copy_of(doc, teacher.vocab, sent_starts=[stated.get(t.i) for t in doc])
+    given = teacher.make_doc(TEXT)
+    for i, is_start in stated.items():
+        given[i].is_sent_start = is_start
     taught = teacher(given)
     found = starts_taught_in(taught)
     assert [found[i] for i in stated] == [1.0, 0.0, 1.0]
@@ -278,9 +257,7 @@ def test_the_gradient_is_that_of_the_loss(teacher, quickstart_docs, null_label):
     """Arc and label scores and boundaries are moved, one at a time."""
     doc = teacher(TEXT)
     gold = Doc.from_docs(quickstart_docs[:2])
-    student = make_nlp()
-    student.remove_pipe("root_mst")
-    student.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "null_label": null_label}})
+    student = make_nlp(model={**SMALL_MODEL, "null_label": null_label})
     examples = [Example(student.make_doc(d.text), d) for d in (gold, doc)]
     student.initialize(lambda: examples)
     parser = student.get_pipe("root_mst")
@@ -328,17 +305,14 @@ def test_labels_that_the_student_lacks_teach_nothing(teacher):
 
 def test_temperatures_are_fitted_to_trees(teacher):
     """A teacher's confidence says nothing about the student's errors."""
-    docs = [teacher(TEXT)]
-    examples = [Example(teacher.make_doc(doc.text), doc) for doc in docs]
-    plain = [doc.copy() for doc in docs]
-    for doc in plain:
-        doc.user_data.clear()
+    doc = teacher(TEXT)
+    plain = doc.copy()
+    plain.user_data.clear()
     parser = teacher.get_pipe("root_mst")
     before = {**parser.cfg}
     try:
-        with_teachers = parser.fit_temperature(examples)
-        without = parser.fit_temperature(
-            [Example(teacher.make_doc(doc.text), doc) for doc in plain]
+        with_teachers, without = (
+            parser.fit_temperature([Example(teacher.make_doc(TEXT), own)]) for own in (doc, plain)
         )
     finally:
         parser.cfg.update(before)

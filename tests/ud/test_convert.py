@@ -16,35 +16,22 @@ from spacy_rootmind.annotation.words import read_expansion
 SMALL = ["UD_Tamil-TTB", "UD_Kurmanji-MG", "UD_Livvi-KKPP"]
 
 
-def conllu(words, tokens=()):
-    """A sentence from (form, head, label, MISC) and lines of multiword tokens by first word."""
+def conllu(words, multiword):
+    """A sentence from form/head/label, or form/head/label/MISC, and a multiword token's line."""
     lines = []
-    for i, (form, head, label, misc) in enumerate(words, start=1):
-        lines += [line for line in tokens if line.startswith(f"{i}-")]
-        lines.append("\t".join([str(i), form, *"_" * 4, str(head), label, "_", misc]))
+    for i, word in enumerate(words.split(), start=1):
+        form, head, label, *misc = word.split("/")
+        lines.append("\t".join([str(i), form, *"_" * 4, head, label, "_", *(misc or "_")]))
+    lines.insert(int(multiword.partition("-")[0]) - 1, multiword)
     return lines
 
 
 DU = conllu(
-    [
-        ("Il", 2, "nsubj", "_"),
-        ("parle", 0, "root", "CorrectSpaceAfter=No"),
-        ("de", 5, "case", "_"),
-        ("le", 5, "det", "_"),
-        ("chat", 2, "obl", "SpaceAfter=No"),
-        (".", 2, "punct", "_"),
-    ],
-    [row("3-4", "du")],
+    "Il/2/nsubj parle/0/root/CorrectSpaceAfter=No de/5/case le/5/det chat/2/obl/SpaceAfter=No "
+    "./2/punct",
+    row("3-4", "du"),
 )
-DONT = conllu(
-    [
-        ("I", 4, "nsubj", "_"),
-        ("do", 4, "aux", "_"),
-        ("n't", 4, "advmod", "_"),
-        ("sleep", 0, "root", "_"),
-    ],
-    [row("2-3", "don't")],
-)
+DONT = conllu("I/4/nsubj do/4/aux n't/4/advmod sleep/0/root", row("2-3", "don't"))
 
 
 def docs_of(lines, words, nlp=None):
@@ -93,17 +80,8 @@ def test_a_merged_token_has_the_head_of_its_topmost_word():
 
     So has all of its annotation.
     """
-    lines = conllu(
-        [
-            ("a", 3, "dep", "_"),
-            ("b", 1, "amod", "_"),
-            ("c", 0, "root", "_"),
-            ("d", 2, "low", "_"),
-            ("e", 3, "high", "_"),
-            ("f", 4, "leaf", "_"),
-        ],
-        [row("4-5", "du")],
-    )
+    words = "a/3/dep b/1/amod c/0/root d/2/low e/3/high f/4/leaf"
+    lines = conllu(words, row("4-5", "du"))
     for line, annotation in ((3, "d\tADP\tP\tA=B"), (5, "_\tDET\t_\tPoss=Yes|Case=Gen")):
         lines[line] = lines[line].replace("\t_\t_\t_\t_\t", f"\t{annotation}\t", 1)
     [doc] = docs_of(lines, "orthographic")
