@@ -200,6 +200,7 @@ cdef bint fill_cells(
     cdef double* share = tables.scratch
     cdef int32_t* small = tables.todo
     cdef int32_t* large = tables.todo + n_cells
+    cdef const int32_t* rest
     cdef Py_ssize_t i, n_small = 0, n_large = 0
     cdef int32_t few, many
     cdef double total = 0
@@ -228,14 +229,10 @@ cdef bint fill_cells(
             n_large -= 1
             small[n_small] = many
             n_small += 1
-    # The remaining heads have their shares, up to rounding.
-    while n_large > 0 or n_small > 0:
-        if n_large > 0:
-            n_large -= 1
-            few = large[n_large]
-        else:
-            n_small -= 1
-            few = small[n_small]
+    # One list is left, of heads that have their shares, up to rounding.
+    rest = large if n_large > 0 else small
+    for i in range(n_large + n_small):
+        few = rest[i]
         cells[few].threshold = 1
         cells[few].first = cells[few].second = <int32_t>(few + lowest)
     return True
