@@ -98,40 +98,31 @@ cdef void workspace_free(TreeWorkspace* ws) noexcept nogil:
 
 # --- tree checks -------------------------------------------------------------------------------
 
-cdef bint climb(const int32_t* heads, Py_ssize_t n, int32_t* above) noexcept nogil:
-    """Set above[word] to 0 for words that heads lead to ROOT, else to a word on the way.
+cdef bint heads_form_tree(
+        const int32_t* heads, Py_ssize_t n, bint single_root, int32_t* above) noexcept nogil:
+    """Tell whether heads[1..n], each within 0..n, form a tree.
 
-    Returns whether all lead to ROOT. O(n log n), O(n log d) for trees of depth d: every word climbs
-    twice as far in each round, until all are at ROOT or n steps up. On the shallow trees of
-    sentences this is faster than walks with marks, which the processor cannot predict.
+    O(n log n), O(n log d) for trees of depth d: every word climbs twice as far in each round, until
+    all are at ROOT or n steps up. On the shallow trees of sentences this is faster than walks with
+    marks, which the processor cannot predict. Precondition: `above` has room for n + 1 numbers; it
+    gets 0 for words that heads lead to ROOT, else a word on the way.
     """
-    cdef Py_ssize_t word, steps = 1
+    cdef Py_ssize_t word, n_roots = 0, steps = 1
     cdef int32_t below_root
     above[0] = 0
     for word in range(1, n + 1):
         above[word] = heads[word]
+        n_roots += heads[word] == 0
     while True:
         below_root = 0
         for word in range(1, n + 1):
             above[word] = above[above[word]]
             below_root |= above[word]
         steps *= 2
-        if below_root == 0 or steps >= n:
-            return below_root == 0
-
-
-cdef bint heads_form_tree(
-        const int32_t* heads, Py_ssize_t n, bint single_root, int32_t* above) noexcept nogil:
-    """Tell whether heads[1..n], each within 0..n, form a tree; O(n log d) for trees of depth d.
-
-    Precondition: `above` has room for n + 1 numbers; it is left as by `climb`.
-    """
-    cdef Py_ssize_t word, n_roots = 0
-    if not climb(heads, n, above):
-        return False
-    for word in range(1, n + 1):
-        n_roots += heads[word] == 0
-    return n_roots == 1 or n == 0 or not single_root
+        if below_root == 0:
+            return n_roots == 1 or n == 0 or not single_root
+        if steps >= n:
+            return False
 
 
 cdef bint tree_is_projective(
@@ -244,16 +235,6 @@ cdef inline int scan_sentence(
 
 # --- contraction -------------------------------------------------------------------------------
 
-cdef Py_ssize_t choose_base(
-        const int32_t* members, Py_ssize_t n_members, TreeWorkspace* ws) noexcept nogil:
-    """The place of the member whose row and label the cycle takes over: the one of most words."""
-    cdef Py_ssize_t i, base = 0
-    for i in range(1, n_members):
-        if ws.n_words[members[i]] > ws.n_words[members[base]]:
-            base = i
-    return base
-
-
 cdef double* begin_row(
         const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n, Py_ssize_t cycle,
         Py_ssize_t base, double* lowering, TreeWorkspace* ws) noexcept nogil:
@@ -318,13 +299,17 @@ cdef Py_ssize_t contract(
         const int32_t* members, Py_ssize_t n_members, TreeWorkspace* ws) noexcept nogil:
     """Make node number `cycle` from members whose best arcs form a cycle; returns it.
 
-    O(k n), and O(log n) a word in all: a word takes another label only from a larger node.
+    It takes over row and label of the member of most words, so that a word takes another label only
+    from a larger node: O(log n) a word in all. Otherwise O(k n).
     """
-    cdef Py_ssize_t place = choose_base(members, n_members, ws)
-    cdef Py_ssize_t node = members[place]
-    cdef Py_ssize_t _i
+    cdef Py_ssize_t i, _i, node, place = 0
     cdef double lowering
-    cdef double* out = begin_row(scores, row_stride, n, cycle, node, &lowering, ws)
+    cdef double* out
+    for i in range(1, n_members):
+        if ws.n_words[members[i]] > ws.n_words[members[place]]:
+            place = i
+    node = members[place]
+    out = begin_row(scores, row_stride, n, cycle, node, &lowering, ws)
     ws.root_score[cycle] = ws.root_score[node] - ws.best_score[node]
     ws.first_member[cycle] = <int32_t>node
     ws.first_merge[cycle] = <int32_t>ws.n_merges
@@ -352,7 +337,7 @@ cdef Py_ssize_t contract_greedy_cycles(
 
     Returns the number of the next free node, or Status.NO_TREE. `stamp` is 0 for a node not seen,
     its 1-based place on the current path, or -1 once it is known to lead to ROOT: with
-    `climbed`, that is what `climb` has found there.
+    `climbed`, that is what `heads_form_tree` has found there.
     """
     cdef Py_ssize_t next_node = n + 1
     cdef Py_ssize_t word, node, length, place
@@ -513,14 +498,11 @@ cdef int decode_tree(
     heads[0] = -1
     if n == 0:
         return Status.OK
-    if arcmax:
-        status = arcmax_tree(scores, row_stride, n, single_root, heads, ws)
-        if status != Status.UNSETTLED:
-            return status
-    else:
-        status = scan_sentence(scores, row_stride, n, heads, ws)
-        if status != Status.OK:
-            return status
+    status = scan_sentence(scores, row_stride, n, heads, ws)
+    if status != Status.OK:
+        return status
+    if arcmax and heads_form_tree(heads, n, single_root, ws.stamp):
+        return Status.OK
     next_node = contract_greedy_cycles(scores, row_stride, n, arcmax, ws)
     if next_node > 0 and single_root:
         next_node = remove_root_arcs(scores, row_stride, n, next_node, ws)

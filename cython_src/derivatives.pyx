@@ -167,34 +167,7 @@ cdef int tangents_init(Tangents* t, const TreeSum* sum) noexcept nogil:
     return allocate(&layout, &t.block, True)
 
 
-cdef void forget_numbers(TreeSum* sum, Tangents* t) noexcept nogil:
-    """Remove numbers that overflowed, which must not be multiplied by the zeros of later ones."""
-    memset(t.block, 0, t.size)
-    memset(sum.adjoints, 0, (<size_t>sum.max_words + 1) * sum.stride * sizeof(double))
-
-
 # --- forwards ----------------------------------------------------------------------------------
-
-cdef inline void apply_changed_pivot(
-        weight_t* row, const weight_t* pivot, const weight_t* change, weight_t by,
-        weight_t factor, Py_ssize_t n) noexcept nogil:
-    cdef Py_ssize_t i
-    for i in range(n):
-        row[i] = add(row[i], add(multiply(by, pivot[i]), multiply(factor, change[i])))
-
-
-cdef void move_root(
-        const weight_t* of_type, TreeSum* sum, Tangents* t, Py_ssize_t word) noexcept nogil:
-    """Let `word` take the place of ROOT for the words before it, as the elimination did."""
-    cdef weight_t* pivots = <weight_t*>sum.pivots
-    cdef weight_t* changes = <weight_t*>t.pivots
-    cdef weight_t* root_changes = <weight_t*>t.root_pivots
-    cdef Py_ssize_t k
-    for k in range(word + 1, sum.n + 1):
-        pivots[k * sum.stride] = weight_from(0, of_type)
-        root_changes[k] = changes[k * sum.stride]
-        changes[k * sum.stride] = weight_from(0, of_type)
-
 
 cdef void change_pivot(
         const weight_t* of_type, TreeSum* sum, Tangents* t, Py_ssize_t word, bint has_root
@@ -230,8 +203,11 @@ cdef void change_elimination(
     cdef const weight_t* root_pivots = <const weight_t*>sum.root_pivots
     cdef const weight_t* factors = <const weight_t*>sum.factors
     cdef const weight_t* weights = <const weight_t*>sum.weights
-    cdef const weight_t* changes = <const weight_t*>t.pivots
+    cdef weight_t* changes = <weight_t*>t.pivots
+    cdef const weight_t* pivot
+    cdef const weight_t* change
     cdef weight_t* row
+    cdef weight_t factor, by
     cdef Py_ssize_t word, head, k
     # As they were before ROOT lost its place.
     for k in range(sum.root_word + 1, n + 1):
@@ -246,12 +222,18 @@ cdef void change_elimination(
             row[0] = weight_from(0, of_type)
         poll_pivot(n - word)
         for k in range(n, word, -1):
-            apply_changed_pivot(
-                row, pivots + k * stride, changes + k * stride, row[k], factors[word * stride + k],
-                k)
+            pivot, change = pivots + k * stride, changes + k * stride
+            factor, by = factors[word * stride + k], row[k]
+            for head in range(k):
+                row[head] = add(
+                    row[head], add(multiply(by, pivot[head]), multiply(factor, change[head])))
         change_pivot(of_type, sum, t, word, not sum.single_root or word < sum.root_word)
         if word == sum.root_word:
-            move_root(of_type, sum, t, word)
+            # It takes the place of ROOT for the words before it, as in the elimination.
+            for k in range(word + 1, n + 1):
+                pivots[k * stride] = weight_from(0, of_type)
+                (<weight_t*>t.root_pivots)[k] = changes[k * stride]
+                changes[k * stride] = weight_from(0, of_type)
 
 
 # --- backwards ---------------------------------------------------------------------------------
@@ -393,8 +375,10 @@ cdef int differentiate_sentence(
     if not ws.sum.beyond_float64:
         if differentiate(<const double*>NULL, values, out, task.width, &ws.sum, &ws.tangents):
             return Status.OK
-        # Adjoints may be beyond float64 where weights are not.
-        forget_numbers(&ws.sum, &ws.tangents)
+        # Adjoints may be beyond float64 where weights are not. Numbers that overflowed must not be
+        # multiplied by the zeros of later sentences.
+        memset(ws.tangents.block, 0, ws.tangents.size)
+        memset(ws.sum.adjoints, 0, (ws.sum.max_words + 1) * ws.sum.stride * sizeof(double))
         status = sum_trees_wide(ws.square, &ws.sum)
     if status == Status.OK:
         status = tangents_init(&ws.wide, ws.sum.wide)

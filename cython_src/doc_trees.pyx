@@ -39,7 +39,9 @@ def set_trees(
         not have exactly one tree.
     """
     cdef Py_ssize_t n = doc.length
-    cdef Py_ssize_t s
+    cdef Py_ssize_t s, i, place
+    cdef TokenC* tokens = doc.c
+    cdef TokenC* head
     cdef int32_t[::1] order = np.empty(n, dtype=np.int32)
     if heads.shape[0] != n or deps.shape[0] != n:
         raise ValueError(
@@ -52,7 +54,25 @@ def set_trees(
         if sentence_starts[s] <= sentence_starts[s - 1]:
             raise ValueError("expected sentence starts in ascending order")
     _bottom_up(heads, sentence_starts, np.zeros(n, dtype=np.int32), order)
-    _write(doc, heads, deps, sentence_starts, order)
+    for i in range(n):
+        tokens[i].head = <int>(heads[i] - i)
+        tokens[i].dep = deps[i]
+        tokens[i].l_kids = tokens[i].r_kids = 0
+        tokens[i].l_edge = tokens[i].r_edge = <int>i
+        tokens[i].sent_start = -1
+    for place in range(n):
+        i = order[place]
+        if heads[i] == i:
+            continue
+        head = &tokens[heads[i]]
+        head.l_edge = min(head.l_edge, tokens[i].l_edge)
+        head.r_edge = max(head.r_edge, tokens[i].r_edge)
+        if i < heads[i]:
+            head.l_kids += 1
+        else:
+            head.r_kids += 1
+    for s in range(sentence_starts.shape[0] - 1):
+        tokens[sentence_starts[s]].sent_start = 1
 
 
 def join_trees(
@@ -210,30 +230,3 @@ cdef int _bottom_up(
         raise ValueError(
             f"heads have a cycle: only {n_ordered} of {n} tokens have no cycle below them")
     return 0
-
-
-cdef void _write(
-        Doc doc, const int32_t[::1] heads, const uint64_t[::1] deps,
-        const int32_t[::1] sentence_starts, const int32_t[::1] order) noexcept:
-    cdef TokenC* tokens = doc.c
-    cdef TokenC* head
-    cdef Py_ssize_t i, s, place
-    for i in range(doc.length):
-        tokens[i].head = <int>(heads[i] - i)
-        tokens[i].dep = deps[i]
-        tokens[i].l_kids = tokens[i].r_kids = 0
-        tokens[i].l_edge = tokens[i].r_edge = <int>i
-        tokens[i].sent_start = -1
-    for place in range(order.shape[0]):
-        i = order[place]
-        if heads[i] == i:
-            continue
-        head = &tokens[heads[i]]
-        head.l_edge = min(head.l_edge, tokens[i].l_edge)
-        head.r_edge = max(head.r_edge, tokens[i].r_edge)
-        if i < heads[i]:
-            head.l_kids += 1
-        else:
-            head.r_kids += 1
-    for s in range(sentence_starts.shape[0] - 1):
-        tokens[sentence_starts[s]].sent_start = 1

@@ -138,30 +138,29 @@ cdef int sum_numbers(
 
 
 cdef int sum_projective(
-        const double* square, Py_ssize_t n, bint single_root, SpanSums* ws) noexcept nogil:
+        const double* square, Py_ssize_t n, bint single_root, SpanSums* ws, TreeSum* sum
+) noexcept nogil:
     """Sum the weights of all projective trees. O(n^3).
 
     `square` holds scores[dep, head], (n + 1) x (n + 1), contiguous, -inf on the diagonal. Returns
-    Status.OK, Status.BAD_SCORE, Status.NO_TREE or Status.LOST_DIGITS.
-    """
-    ws.n = n
-    ws.single_root = single_root
-    return sum_numbers(<const ExtendedFloat*>NULL, square, NULL, 0, ws)
-
-
-cdef void describe_sum(const SpanSums* ws, TreeSum* sum) noexcept nogil:
-    """Describe the sum as one over all trees, for functions of `partition`. O(n).
-
-    It shares `highest`, and has no matrices.
+    Status.OK, Status.BAD_SCORE, Status.NO_TREE or Status.LOST_DIGITS. `sum` then describes it as
+    one over all trees, for functions of `partition`: it shares `highest`, and has no matrices.
     """
     cdef Py_ssize_t dep
+    cdef int status
+    ws.n = n
+    ws.single_root = single_root
+    status = sum_numbers(<const ExtendedFloat*>NULL, square, NULL, 0, ws)
+    if status != Status.OK:
+        return status
     memset(sum, 0, sizeof(TreeSum))
-    sum.n = ws.n
-    sum.single_root = ws.single_root
-    sum.highest = <double*>ws.highest
-    for dep in range(1, ws.n + 1):
+    sum.n = n
+    sum.single_root = single_root
+    sum.highest = ws.highest
+    for dep in range(1, n + 1):
         sum.scale.high = add_exactly(sum.scale.high, ws.highest[dep], &sum.scale.low)
     sum.scale.log_mass = wide_log((<ExtendedFloat*>ws.total)[0], &sum.scale.log_mass_low)
+    return Status.OK
 
 
 # --- outside -----------------------------------------------------------------------------------
@@ -297,20 +296,6 @@ cdef inline ExtendedFloat weight_of_side(
     return (<const ExtendedFloat*>side)[head * (ws.n + 1) + end]
 
 
-cdef inline ExtendedFloat weight_of_dependent(
-        const SpanSums* ws, Py_ssize_t head, Py_ssize_t dep, Py_ssize_t end) noexcept nogil:
-    """The weight of all that a head governs up to `end`, with that outermost dependent."""
-    return wide_multiply(
-        (<const ExtendedFloat*>ws.chart.arcs)[head * (ws.n + 1) + dep],
-        weight_of_side(ws, dep, end))
-
-
-cdef inline ExtendedFloat weight_of_border(
-        const SpanSums* ws, Py_ssize_t i, Py_ssize_t j, Py_ssize_t last) noexcept nogil:
-    """The weight of all between i and j of which the words up to `last` descend from i."""
-    return wide_multiply(weight_of_side(ws, i, last), weight_of_side(ws, j, last + 1))
-
-
 cdef Py_ssize_t draw_wide(
         const ExtendedFloat* weights, Py_ssize_t n, ExtendedFloat total, Stream* random
 ) noexcept nogil:
@@ -334,19 +319,6 @@ cdef inline Py_ssize_t push(
     todo[top] = <int32_t>head
     todo[top + 1] = <int32_t>end
     return top + 2
-
-
-cdef inline Py_ssize_t push_parts(
-        int32_t* todo, Py_ssize_t top, Py_ssize_t dep, Py_ssize_t border) noexcept nogil:
-    """Replace the span on top by its parts, given its outermost dependent; returns the new top."""
-    cdef Py_ssize_t head = todo[top - 2]
-    cdef Py_ssize_t end = todo[top - 1]
-    top = push(todo, top - 2, dep, end)
-    if head < dep:
-        top = push(todo, top, dep, border + 1)
-        return push(todo, top, head, border)
-    top = push(todo, top, head, border + 1)
-    return push(todo, top, dep, border)
 
 
 cdef inline void next_span(const SpanSums* ws, Draft* draft) noexcept nogil:
@@ -375,7 +347,7 @@ cdef ExtendedFloat draft_weigh(
         const SpanSums* ws, const Draft* draft, ExtendedFloat* weights) noexcept nogil:
     """Find the weights of the choices in order, n_choices of them; returns their sum. O(n)."""
     cdef ExtendedFloat total
-    cdef Py_ssize_t i, head, end, step
+    cdef Py_ssize_t i, head, dep, end, step
     if draft.stage == DRAFT_ROOT:
         for i in range(draft.n_choices):
             weights[i] = weight_of_root(<const ExtendedFloat*>NULL, ws, i + 1)
@@ -385,34 +357,43 @@ cdef ExtendedFloat draft_weigh(
     if draft.stage == DRAFT_DEPENDENT:
         step = 1 if end > head else -1
         for i in range(draft.n_choices):
-            weights[i] = weight_of_dependent(ws, head, head + step * (i + 1), end)
+            dep = head + step * (i + 1)
+            weights[i] = wide_multiply(
+                (<const ExtendedFloat*>ws.chart.arcs)[head * (ws.n + 1) + dep],
+                weight_of_side(ws, dep, end))
         return weight_of_side(ws, head, end)
     head, end = min(head, draft.dep), max(head, draft.dep)
     total = wide_from(0, 0)
     for i in range(draft.n_choices):
-        weights[i] = weight_of_border(ws, head, end, head + i)
+        weights[i] = wide_multiply(
+            weight_of_side(ws, head, head + i), weight_of_side(ws, end, head + i + 1))
         total = wide_add(total, weights[i])
     return total
 
 
 cdef void draft_choose(SpanSums* ws, Draft* draft, Py_ssize_t choice) noexcept nogil:
     """Make a choice and go on to the next one. O(1)."""
-    cdef Py_ssize_t head, step
+    cdef Py_ssize_t head, end, step, low, high
     if draft.stage == DRAFT_ROOT:
         draft.heads[choice + 1] = 0
         draft.top = push(ws.todo, push(ws.todo, 0, choice + 1, ws.n), choice + 1, 1)
         next_span(ws, draft)
         return
     head = ws.todo[draft.top - 2]
+    end = ws.todo[draft.top - 1]
     if draft.stage == DRAFT_DEPENDENT:
-        step = 1 if ws.todo[draft.top - 1] > head else -1
+        step = 1 if end > head else -1
         draft.dep = head + step * (choice + 1)
         draft.heads[draft.dep] = <int32_t>head
         draft.stage = DRAFT_BORDER
         draft.n_choices = choice + 1
-    else:
-        draft.top = push_parts(ws.todo, draft.top, draft.dep, min(head, draft.dep) + choice)
-        next_span(ws, draft)
+        return
+    # The parts take the place of the span.
+    low, high = min(head, draft.dep), max(head, draft.dep)
+    draft.top = push(ws.todo, draft.top - 2, draft.dep, end)
+    draft.top = push(ws.todo, draft.top, high, low + choice + 1)
+    draft.top = push(ws.todo, draft.top, low, low + choice)
+    next_span(ws, draft)
 
 
 cdef void draw_projective(

@@ -490,8 +490,9 @@ cdef int find_next_with(
     return await_next(search, number, known) if status == Status.OK else status
 
 
-cdef int k_best_trees(KBestSearch* search) noexcept nogil:
+cdef int k_best_trees(void* argument) noexcept nogil:
     """Find the best trees, search.k at most, into search.heads; returns a Status."""
+    cdef KBestSearch* search = <KBestSearch*>argument
     cdef Py_ssize_t n = search.n, number
     cdef Pending next
     cdef int status
@@ -871,8 +872,9 @@ cdef int write_tree(SpanSearch* search, Py_ssize_t number, Py_ssize_t rank) noex
     return Status.OK
 
 
-cdef int k_best_projective(SpanSearch* search) noexcept nogil:
+cdef int k_best_projective(void* argument) noexcept nogil:
     """Find the best trees, search.k at most, into search.heads; returns a Status."""
+    cdef SpanSearch* search = <SpanSearch*>argument
     cdef Py_ssize_t n = search.n, number = 0
     cdef Part whole
     cdef int status
@@ -906,14 +908,6 @@ cdef int k_best_projective(SpanSearch* search) noexcept nogil:
 
 # --- the Python boundary -------------------------------------------------------------------------
 
-cdef int search_any(void* search) noexcept nogil:
-    return k_best_trees(<KBestSearch*>search)
-
-
-cdef int search_projective(void* search) noexcept nogil:
-    return k_best_projective(<SpanSearch*>search)
-
-
 def decode_kbest(
         const double[:, ::1] scores not None, Py_ssize_t k, bint single_root, bint projective):
     """Find the k best trees of one sentence; returns (status, heads).
@@ -931,9 +925,9 @@ def decode_kbest(
         status = k_best_init(&search, &scores[0, 0], n, k, single_root)
     try:
         if status == Status.OK and projective:
-            status = run_part(search_projective, &spans, &stop)
+            status = run_part(k_best_projective, &spans, &stop)
         elif status == Status.OK:
-            status = run_part(search_any, &search, &stop)
+            status = run_part(k_best_trees, &search, &stop)
         if status == Status.NO_MEMORY:
             raise MemoryError(f"no memory for the {k} best trees of {n} words; ask for fewer")
         if status != Status.OK:

@@ -49,12 +49,6 @@ def use_simd(bint wanted):
 use_simd(True)
 
 
-cdef inline void _add(float* out, const float* row, Py_ssize_t n) noexcept nogil:
-    cdef Py_ssize_t i
-    for i in range(n):
-        out[i] += row[i]
-
-
 # --- qrnn --------------------------------------------------------------------------------------
 
 
@@ -139,7 +133,9 @@ def pad(const float[:, ::1] flat, const Py_ssize_t[:, ::1] rows):
 
 def add_unpadded(const float[:, :, ::1] padded, const Py_ssize_t[:, ::1] rows, float[:, :] out):
     """Add places (b, m, w) to their rows of `out`, of shape (n_rows, w)."""
-    cdef Py_ssize_t w = out.shape[1], i, j, row
+    cdef Py_ssize_t w = out.shape[1], i, j, k, row
+    cdef const float* place
+    cdef float* total
     if not w:
         return
     with nogil:
@@ -147,7 +143,9 @@ def add_unpadded(const float[:, :, ::1] padded, const Py_ssize_t[:, ::1] rows, f
             for j in range(rows.shape[1]):
                 row = rows[i, j]
                 if row < out.shape[0]:
-                    _add(&out[row, 0], &padded[i, j, 0], w)
+                    place, total = &padded[i, j, 0], &out[row, 0]
+                    for k in range(w):
+                        total[k] += place[k]
 
 
 def add_distances(

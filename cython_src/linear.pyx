@@ -61,41 +61,6 @@ cdef Py_ssize_t list_features(
     return n
 
 
-cdef void add_scores(
-    const Features* of, const floating* weights, Py_ssize_t root, Py_ssize_t n,
-    uint32_t* places, floating* scores
-) noexcept nogil:
-    """Score all arcs of a sentence."""
-    cdef Py_ssize_t dep, head, k, count
-    cdef floating total
-    for dep in range(1, n + 1):
-        for head in range(n + 1):
-            if head == dep:
-                continue
-            count = list_features(of, root, dep, head, places)
-            total = 0
-            for k in range(count):
-                total += weights[places[k]]
-            scores[dep * of.m + head] = total
-
-
-cdef void add_gradient(
-    const Features* of, floating* d_weights, Py_ssize_t root, Py_ssize_t n,
-    uint32_t* places, const floating* d_scores
-) noexcept nogil:
-    """Add the gradient of the scores to that of the weights."""
-    cdef Py_ssize_t dep, head, k, count
-    cdef floating gradient
-    for dep in range(1, n + 1):
-        for head in range(n + 1):
-            gradient = d_scores[dep * of.m + head]
-            if head == dep or gradient == 0:
-                continue
-            count = list_features(of, root, dep, head, places)
-            for k in range(count):
-                d_weights[places[k]] += gradient
-
-
 cdef class ArcFeatures:
     """The features of the arcs of sentences with these first rows and lengths."""
     cdef Features c
@@ -127,24 +92,35 @@ cdef class ArcFeatures:
         self, const floating[::1] weights not None, floating[:, :, ::1] scores not None
     ):
         """Score all arcs."""
-        cdef Py_ssize_t i
+        cdef Py_ssize_t i, dep, head, k, count
+        cdef floating total
         self.c.mask = <uint32_t> (weights.shape[0] - 1)
         with nogil:
             for i in range(self.roots.shape[0]):
-                add_scores(
-                    &self.c, &weights[0], self.roots[i], self.lengths[i], self.places,
-                    &scores[i, 0, 0]
-                )
+                for dep in range(1, self.lengths[i] + 1):
+                    for head in range(self.lengths[i] + 1):
+                        if head == dep:
+                            continue
+                        count = list_features(&self.c, self.roots[i], dep, head, self.places)
+                        total = 0
+                        for k in range(count):
+                            total += weights[self.places[k]]
+                        scores[i, dep, head] = total
 
     def add_gradient(
         self, floating[::1] d_weights not None, const floating[:, :, ::1] d_scores not None
     ):
         """Add the gradient of the scores to that of the weights."""
-        cdef Py_ssize_t i
+        cdef Py_ssize_t i, dep, head, k, count
+        cdef floating gradient
         self.c.mask = <uint32_t> (d_weights.shape[0] - 1)
         with nogil:
             for i in range(self.roots.shape[0]):
-                add_gradient(
-                    &self.c, &d_weights[0], self.roots[i], self.lengths[i], self.places,
-                    &d_scores[i, 0, 0]
-                )
+                for dep in range(1, self.lengths[i] + 1):
+                    for head in range(self.lengths[i] + 1):
+                        gradient = d_scores[i, dep, head]
+                        if head == dep or gradient == 0:
+                            continue
+                        count = list_features(&self.c, self.roots[i], dep, head, self.places)
+                        for k in range(count):
+                            d_weights[self.places[k]] += gradient

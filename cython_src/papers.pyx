@@ -90,12 +90,6 @@ cdef int cycle_workspace_init(CycleWorkspace* ws, Py_ssize_t max_words) noexcept
     return allocate(&layout, &ws.block, False)
 
 
-cdef void cycle_workspace_free(CycleWorkspace* ws) noexcept nogil:
-    """Free the block; harmless when called twice."""
-    free(ws.block)
-    ws.block = NULL
-
-
 cdef void start(const double* square, Py_ssize_t n, CycleWorkspace* ws) noexcept nogil:
     """Every word is a node of its own, every entry its own arc."""
     cdef Py_ssize_t width = n + 1
@@ -269,9 +263,9 @@ cdef int reduction_workspace_init(
 cdef void reduction_workspace_free(ReductionWorkspace* ws) noexcept nogil:
     """Free all of it; harmless when called twice."""
     workspace_free(&ws.tree)
-    cycle_workspace_free(&ws.cycles)
+    free(ws.cycles.block)
     free(ws.block)
-    ws.block = NULL
+    ws.cycles.block = ws.block = NULL
 
 
 cdef int decode_unconstrained(
@@ -442,15 +436,6 @@ cdef class ReductionDecoder(Decoder):
 cdef double TOLERANCE = 1e-7
 
 
-cdef void swap_rows(double* first, double* second, Py_ssize_t n) noexcept nogil:
-    cdef Py_ssize_t i
-    cdef double value
-    for i in range(n):
-        value = first[i]
-        first[i] = second[i]
-        second[i] = value
-
-
 cdef void fill_laplacian(
         const double* weights, Py_ssize_t stride, Py_ssize_t n, bint single_root, double* matrix
 ) noexcept nogil:
@@ -492,8 +477,9 @@ cdef bint invert_laplacian(
             return False
         swapped[k] = largest
         pivot = inverse + k * n
-        if largest != k:
-            swap_rows(pivot, inverse + largest * n, n)
+        row = inverse + largest * n
+        for j in range(n):
+            pivot[j], row[j] = row[j], pivot[j]
         factor = pivot[k]
         pivot[k] = 1
         for j in range(n):

@@ -258,26 +258,12 @@ cdef inline double binary_loss(weight_t weight) noexcept nogil:
     return -above if above < 0 else 0
 
 
-cdef void make_root_word(
-        weight_t* pivots, weight_t* root_pivots, Py_ssize_t stride, Py_ssize_t word, Py_ssize_t n
-) noexcept nogil:
-    """Let `word` be the dependent of ROOT, and take the place of ROOT for the words before it."""
-    cdef const weight_t* of_type = NULL
-    cdef Py_ssize_t k, head
-    for k in range(word + 1, n + 1):
-        root_pivots[k] = pivots[k * stride]
-        pivots[k * stride] = weight_from(0, of_type)
-    for head in range(stride):
-        pivots[word * stride + head] = weight_from(0, of_type)
-    pivots[word * stride] = weight_from(1, of_type)
-
-
 cdef int eliminate(const weight_t* weights, TreeSum* ws, Py_ssize_t first) noexcept nogil:
     cdef weight_t* pivots = <weight_t*>ws.pivots
     cdef weight_t* row
     cdef weight_t* pivot
     cdef weight_t total, whole
-    cdef Py_ssize_t n = ws.n, stride = ws.stride, word, head
+    cdef Py_ssize_t n = ws.n, stride = ws.stride, word, head, k
     cdef double loss = 0
     # Whether ROOT counts among the heads that remain.
     cdef bint has_root = not ws.single_root
@@ -299,7 +285,13 @@ cdef int eliminate(const weight_t* weights, TreeSum* ws, Py_ssize_t first) noexc
                 return Status.NO_TREE
             has_root = True
             ws.root_word = word
-            make_root_word(pivots, <weight_t*>ws.root_pivots, stride, word, n)
+            # It takes the place of ROOT for the words before it.
+            for k in range(word + 1, n + 1):
+                (<weight_t*>ws.root_pivots)[k] = pivots[k * stride]
+                pivots[k * stride] = weight_from(0, weights)
+            for head in range(stride):
+                pivot[head] = weight_from(0, weights)
+            pivot[0] = weight_from(1, weights)
             loss += binary_loss(total)
         else:
             # The row may have begun with more than 1, up to n, which is then lost as well.

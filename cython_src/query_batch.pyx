@@ -20,7 +20,6 @@ from spacy_rootmind.kernel.batch cimport (
 )
 from spacy_rootmind.kernel.inside_outside cimport (
     SpanSums,
-    describe_sum,
     projective_marginals,
     span_sums_free,
     span_sums_init,
@@ -109,9 +108,7 @@ cdef int sum_sentence(void* state, const Batch* batch, Py_ssize_t sentence) noex
     cdef int status
     gather(batch, sentence, worker.square)
     if worker.projective:
-        status = sum_projective(worker.square, n, task.single_root, &worker.spans)
-        if status == Status.OK:
-            describe_sum(&worker.spans, &worker.sum)
+        status = sum_projective(worker.square, n, task.single_root, &worker.spans, &worker.sum)
     else:
         status = sum_trees(worker.square, n, task.single_root, &worker.sum)
     if status == Status.NO_TREE and task.allow_no_tree:

@@ -27,7 +27,6 @@ from spacy_rootmind.kernel.ancestral cimport (
 from spacy_rootmind.kernel.batch cimport Batch, ScoreBuffer, Worker, check_memory, gather, run_batch
 from spacy_rootmind.kernel.inside_outside cimport (
     SpanSums,
-    describe_sum,
     draw_projective,
     span_sums_free,
     span_sums_init,
@@ -201,6 +200,7 @@ cdef bint fill_cells(
     cdef double* share = tables.scratch
     cdef int32_t* small = tables.todo
     cdef int32_t* large = tables.todo + n_cells
+    cdef const int32_t* rest
     cdef Py_ssize_t i, n_small = 0, n_large = 0
     cdef int32_t few, many
     cdef double total = 0
@@ -229,19 +229,13 @@ cdef bint fill_cells(
             n_large -= 1
             small[n_small] = many
             n_small += 1
-    # The remaining heads have their shares, up to rounding.
-    while n_large > 0:
-        n_large -= 1
-        fill_whole(&cells[large[n_large]], large[n_large] + lowest)
-    while n_small > 0:
-        n_small -= 1
-        fill_whole(&cells[small[n_small]], small[n_small] + lowest)
+    # One list is left, of heads that have their shares, up to rounding.
+    rest = large if n_large > 0 else small
+    for i in range(n_large + n_small):
+        few = rest[i]
+        cells[few].threshold = 1
+        cells[few].first = cells[few].second = <int32_t>(few + lowest)
     return True
-
-
-cdef inline void fill_whole(Cell* cell, Py_ssize_t head) noexcept nogil:
-    cell.threshold = 1
-    cell.first = cell.second = <int32_t>head
 
 
 cdef void prepare_walk(
@@ -455,10 +449,8 @@ cdef bint init_projective(SamplerWorkspace* sampler) noexcept nogil:
 
 
 cdef int begin_projective(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
-    cdef int status = sum_projective(sampler.square, n, sampler.single_root, &sampler.spans)
-    if status == Status.OK:
-        describe_sum(&sampler.spans, &sampler.sum)
-    return status
+    return sum_projective(
+        sampler.square, n, sampler.single_root, &sampler.spans, &sampler.sum)
 
 
 cdef int draw_projective_tree(

@@ -6,7 +6,7 @@ spacy_rootmind.trees and trusted here.
 """
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, uint8_t
-from libc.stdlib cimport free, qsort
+from libc.stdlib cimport free
 from libc.string cimport memcpy
 
 import numpy as np
@@ -27,6 +27,7 @@ from spacy_rootmind.kernel.eisner cimport (
 )
 from spacy_rootmind.kernel.interrupt cimport run_part
 from spacy_rootmind.kernel.room cimport make_room
+from spacy_rootmind.kernel.simd cimport row_passes
 from spacy_rootmind.kernel.status cimport Status
 
 cdef enum:
@@ -53,21 +54,6 @@ cdef int decode_part(void* argument) noexcept nogil:
 
 
 # --- the best labelled trees -------------------------------------------------------------------
-
-# A head that a word could have.
-cdef struct Rival:
-    double weight
-    int32_t head
-
-
-cdef int compare_rivals(const void* first, const void* second) noexcept nogil:
-    """Put higher weights first."""
-    cdef const Rival* one = <const Rival*>first
-    cdef const Rival* other = <const Rival*>second
-    if one.weight != other.weight:
-        return -1 if one.weight > other.weight else 1
-    return -1 if one.head < other.head else 1
-
 
 cdef class LabelledSearch:
     """The search for the best labelled trees of sentences, which labels few of their arcs.
@@ -103,11 +89,11 @@ cdef class LabelledSearch:
     cdef DecodeTask task
     cdef TreeWorkspace workspace
     cdef ChartWorkspace chart
-    cdef Rival* rivals
+    cdef double[::1] rivals                 # a row of weights
 
     def __cinit__(self, list scores not None, double temperature, bint projective):
         sizes = np.array([len(own) for own in scores], dtype=np.intp)
-        cdef Py_ssize_t room = 0, longest = sizes.max(initial=1)
+        cdef Py_ssize_t longest = sizes.max(initial=1)
         widths = np.repeat(sizes, sizes)
         self.n_sentences = len(scores)
         self.roots = self.first = np.append(0, np.cumsum(sizes))
@@ -118,15 +104,14 @@ cdef class LabelledSearch:
         self.weights, self.arc_labels = self.all_weights, self.all_labels
         self.heads = self.tree = np.full(len(widths), MISSING, dtype=np.int32)
         self.is_open = np.ones(self.n_sentences, dtype=np.uint8)
+        self.rivals = np.empty(longest)
         check_memory(longest - 1, workspace_init(&self.workspace, longest - 1, OUTERMOST_ROWS))
         if projective:
             check_memory(longest - 1, chart_workspace_init(&self.chart, longest - 1, False))
-        check_memory(longest - 1, make_room(<void**>&self.rivals, &room, longest, sizeof(Rival)))
         self.task.tree = &self.workspace
         self.task.chart = &self.chart if projective else NULL
 
     def __dealloc__(self):
-        free(self.rivals)
         workspace_free(&self.workspace)
         chart_workspace_free(&self.chart)
 
@@ -198,16 +183,19 @@ cdef class LabelledSearch:
             Py_ssize_t[:, ::1] arcs, Py_ssize_t count) noexcept:
         """Add the arcs to the best heads of a word besides its own, of those without a label."""
         cdef Py_ssize_t first = self.first[sentence], m = self.first[sentence + 1] - first
-        cdef Py_ssize_t place = self.places[first + dep], n = 0, i
+        cdef Py_ssize_t place = self.places[first + dep], _i
         cdef int32_t head, own = self.tree[first + dep]
+        cdef double weight
         for head in range(1, <int32_t>m):
-            if head != own and head != dep and self.arc_labels[place + head] == MISSING and (
-                    self.weights[place + head] > -INFINITY):
-                self.rivals[n].weight, self.rivals[n].head = self.weights[place + head], head
-                n += 1
-        qsort(self.rivals, n, sizeof(Rival), compare_rivals)
-        for i in range(min(n, n_rivals)):
-            arcs[0, count], arcs[1, count] = first + dep, first + self.rivals[i].head
+            self.rivals[head] = self.weights[place + head]
+            if head == own or head == dep or self.arc_labels[place + head] != MISSING:
+                self.rivals[head] = -INFINITY
+        for _i in range(n_rivals):
+            head = row_passes.scan_row(&self.rivals[0], m - 1, &weight)
+            if head == 0:
+                break
+            self.rivals[head] = -INFINITY
+            arcs[0, count], arcs[1, count] = first + dep, first + head
             count += 1
         return count
 
@@ -390,7 +378,7 @@ cdef class SearchSpace:
         They are better than all heads with known labels; equal ones are in order.
         """
         cdef Py_ssize_t head, best
-        cdef double known = -INFINITY
+        cdef double highest, known = -INFINITY
         cdef double* weights = &self.square[word, 0]
         self.find_best(word, left)
         for head in range(self.m):
@@ -399,11 +387,8 @@ cdef class SearchSpace:
                 weights[head] = -INFINITY
         found = []
         while len(found) < count:
-            best = 0
-            for head in range(1, self.m):
-                if weights[head] > weights[best]:
-                    best = head
-            if not weights[best] > known:
+            best = row_passes.scan_row(weights, self.m - 1, &highest)
+            if not highest > known:
                 break
             weights[best] = -INFINITY
             found.append(best)

@@ -138,9 +138,13 @@ cdef void trie_free(Trie* trie) noexcept nogil:
 
 # --- components --------------------------------------------------------------------------------
 
-cdef void complete_order(PartialTree* tree, Py_ssize_t n_ordered) noexcept nogil:
-    """Append the words that are not among the first `n_ordered`, in the order of the sentence."""
-    cdef Py_ssize_t i, word, next_place = n_ordered
+cdef void restart(
+        PartialTree* tree, Py_ssize_t n_fixed, Py_ssize_t n_ordered) noexcept nogil:
+    """Take the heads of the first `n_fixed` words in order as they stand. O(n d) for depth d.
+
+    After the first `n_ordered` the other words follow as in the sentence.
+    """
+    cdef Py_ssize_t i, word, above, next_place = n_ordered
     for word in range(1, tree.n + 1):
         tree.place[word] = -1
     for i in range(n_ordered):
@@ -150,16 +154,6 @@ cdef void complete_order(PartialTree* tree, Py_ssize_t n_ordered) noexcept nogil
             tree.order[next_place] = <int32_t>word
             tree.place[word] = <int32_t>next_place
             next_place += 1
-
-
-cdef void restart(
-        PartialTree* tree, Py_ssize_t n_fixed, Py_ssize_t n_ordered) noexcept nogil:
-    """Take the heads of the first `n_fixed` words in order as they stand. O(n d) for depth d.
-
-    After the first `n_ordered` the other words follow as in the sentence.
-    """
-    cdef Py_ssize_t word, above
-    complete_order(tree, n_ordered)
     tree.n_fixed = n_fixed
     tree.others.is_current = tree.wide_others.is_current = False
     tree.beyond_float64 = False
@@ -250,22 +244,17 @@ cdef Py_ssize_t draw_within(
 cdef int draw_components(PartialTree* tree, Stream* random) noexcept nogil:
     """Draw a tree of the components into `drawn`; returns a Status."""
     cdef TreeSum* rest = &tree.rest
-    cdef int status = contract_to_rest(tree, False)
-    if status == Status.OK:
-        status = eliminate_words(rest, 1)
-    if status == Status.OK:
-        status = ancestral_begin(&tree.ancestral, rest)
-    if status == Status.OK:
-        status = ancestral_draw(&tree.ancestral, rest, 0, random, tree.drawn)
-    if status == Status.OK or status == Status.NO_MEMORY:
-        return status
-    status = contract_to_rest(tree, True)
-    if status == Status.OK:
-        status = eliminate_words(rest.wide, 1)
-    if status == Status.OK:
-        status = ancestral_begin(&tree.ancestral, rest)
-    if status == Status.OK:
-        status = ancestral_draw(&tree.ancestral, rest, 0, random, tree.drawn)
+    cdef int status, is_wide
+    for is_wide in range(2):
+        status = contract_to_rest(tree, is_wide)
+        if status == Status.OK:
+            status = eliminate_words(rest.wide if is_wide else rest, 1)
+        if status == Status.OK:
+            status = ancestral_begin(&tree.ancestral, rest)
+        if status == Status.OK:
+            status = ancestral_draw(&tree.ancestral, rest, 0, random, tree.drawn)
+        if status == Status.OK or status == Status.NO_MEMORY:
+            break
     return Status.LOST_DIGITS if status == Status.UNSETTLED else status
 
 
@@ -326,15 +315,6 @@ cdef int draw_rest(PartialTree* tree, Stream* random) noexcept nogil:
 
 # --- the distribution of one head --------------------------------------------------------------
 
-cdef Py_ssize_t next_word(const PartialTree* tree) noexcept nogil:
-    return tree.order[tree.n_fixed]
-
-
-cdef inline bint root_is_open(const PartialTree* tree, Py_ssize_t root_word) noexcept nogil:
-    """Whether ROOT itself may be the next word's head, after an elimination with `root_word`."""
-    return tree.takes_root and not (tree.sum.single_root and root_word > 0)
-
-
 cdef int eliminate_others(
         PartialTree* tree, bint is_wide, Elimination* others) noexcept nogil:
     """Eliminate all components but that of the next word, unless this has been done. O(m^3)."""
@@ -357,16 +337,18 @@ cdef weight_t weigh_next(
         weight_t* reach, weight_t* out) noexcept nogil:
     """Fill out[0..n] with the weights of the next word's heads, and return their sum. O(m^2)."""
     cdef Py_ssize_t m = tree.n - tree.n_fixed
-    cdef const weight_t* row = weights + next_word(tree) * tree.sum.stride
+    cdef const weight_t* row = weights + tree.order[tree.n_fixed] * tree.sum.stride
     cdef const weight_t* pivots = <const weight_t*>others.pivots
     cdef Py_ssize_t i, head
     cdef weight_t total
+    # With a single root, the root word of the elimination has taken the place of ROOT.
+    cdef bint root_taken = tree.sum.single_root and others.root_word > 0
     memset(reach, 0, (m + 5) * sizeof(weight_t))
     reach[0] = weight_from(1, weights)
     for i in range(2, m + 1):
         poll_row(i, m)
         reach[i] = dot(<const weight_t*>reach, pivots + i * tree.rest.stride, i)
-    out[0] = row[0] if root_is_open(tree, others.root_word) else weight_from(0, weights)
+    out[0] = row[0] if tree.takes_root and not root_taken else weight_from(0, weights)
     total = out[0]
     for head in range(1, tree.n + 1):
         out[head] = multiply(row[head], reach[tree.number[head]])
@@ -434,7 +416,7 @@ cdef void shrink(
 cdef void fix_head(PartialTree* tree, Py_ssize_t head) noexcept nogil:
     """Give the next word its head. O(n)."""
     cdef Py_ssize_t m = tree.n - tree.n_fixed
-    cdef Py_ssize_t word = next_word(tree)
+    cdef Py_ssize_t word = tree.order[tree.n_fixed]
     cdef int32_t above = tree.top[head] if head != 0 else 0
     cdef bint root_taken = tree.sum.single_root and head == 0
     cdef Py_ssize_t other

@@ -40,8 +40,8 @@ cdef struct Draft:
 cdef int span_sums_init(SpanSums* ws, Py_ssize_t max_words, bint with_changes) noexcept nogil
 cdef void span_sums_free(SpanSums* ws) noexcept nogil
 cdef int sum_projective(
-    const double* square, Py_ssize_t n, bint single_root, SpanSums* ws) noexcept nogil
-cdef void describe_sum(const SpanSums* ws, TreeSum* sum) noexcept nogil
+    const double* square, Py_ssize_t n, bint single_root, SpanSums* ws, TreeSum* sum
+) noexcept nogil
 cdef void projective_marginals(double* marginals, Py_ssize_t width, SpanSums* ws) noexcept nogil
 cdef int projective_derivatives(
     const double* square, Py_ssize_t n, bint single_root, const double* values, Py_ssize_t width,

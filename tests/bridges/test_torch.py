@@ -459,3 +459,39 @@ def test_names_and_kinds_are_those_over_arrays():
         of_ours, of_theirs = (isinstance(getattr(cls, name), property) for cls in (ours, theirs))
         assert of_ours == of_theirs, name
     assert repr(TREES) == "TreeDistribution(scores of shape (2, 4, 4), single_root=True)"
+
+
+# --- other packages ----------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:.*does not define `arg_constraints`")
+@pytest.mark.parametrize("multiroot", [True, False])
+def test_marginals_are_those_of_torch_struct(multiroot):
+    """Torch-Struct adds 1e-5 to each weight, which shows in the digits beyond."""
+    torch_struct = pytest.importorskip("torch_struct", reason="needs torch-struct")
+    scores = SCORES[[0, 5]].nan_to_num()
+    # Its rows are heads, and root scores are on the diagonal.
+    potentials = scores[:, 1:, 1:].transpose(1, 2).clone()
+    potentials.diagonal(0, 1, 2).copy_(scores[:, 1:, 0])
+    theirs = torch_struct.NonProjectiveDependencyCRF(potentials.float(), multiroot=multiroot)
+    ours = tensors.TreeDistribution(scores.float(), single_root=not multiroot).marginals
+    found = ours[:, 1:, 1:].transpose(1, 2).clone()
+    found.diagonal(0, 1, 2).copy_(ours[:, 1:, 0])
+    torch.testing.assert_close(found, theirs.marginals, rtol=0, atol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("multiroot", [True, False])
+def test_queries_are_those_of_supar(multiroot):
+    structs = pytest.importorskip("supar.structs", reason="needs supar")
+    scores, others = (make_batch(seed)[0][[0, 3]].nan_to_num() for seed in (0, 1))
+    lengths = LENGTHS[[0, 3]]
+    theirs, other = (
+        structs.MatrixTree(own.requires_grad_(), lengths, multiroot=multiroot)
+        for own in (scores, others)
+    )
+    kind = {"lengths": lengths, "single_root": not multiroot}
+    ours, second = (tensors.TreeDistribution(own, **kind) for own in (scores, others))
+    torch.testing.assert_close(ours.entropy().float(), theirs.entropy.float(), rtol=0, atol=1e-5)
+    divergence = ours.kl_divergence(second).float()
+    torch.testing.assert_close(divergence, theirs.kl(other).float(), rtol=0, atol=1e-5)
