@@ -47,7 +47,7 @@ cdef inline Py_ssize_t row_width(Py_ssize_t n) noexcept nogil:
 
 
 cdef int workspace_init(TreeWorkspace* ws, Py_ssize_t max_words, RowsKept rows) noexcept nogil:
-    """Allocate one block for sentences of up to `max_words` words, O(n) bytes and those of rows.
+    """Allocate one block for sentences of up to `max_words` words: O(n) bytes, and the rows' own.
 
     Returns Status.OK or Status.NO_MEMORY; then `ws` needs no free.
     """
