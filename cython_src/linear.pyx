@@ -110,7 +110,7 @@ cdef class ArcFeatures:
     def add_gradient(
         self, floating[::1] d_weights not None, const floating[:, :, ::1] d_scores not None
     ):
-        """Add the gradient of the scores to that of the weights."""
+        """Add the scores' gradient to the weights' gradient."""
         cdef Py_ssize_t i, dep, head, k, count
         cdef floating gradient
         self.c.mask = <uint32_t> (d_weights.shape[0] - 1)

@@ -17,7 +17,7 @@ might have counted, which shows in the S.
 Determinant and inverse of the Laplacian (Koo et al. 2007) give the same numbers, but with
 subtractions: where two words strongly prefer each other all digits are lost. Marginals are weights
 times the derivatives of the log of the sum, found by going through the elimination backwards. One
-difference of probabilities occurs there, so their absolute error is that of rounding.
+difference of probabilities occurs there, so their absolute error is a rounding error.
 """
 from libc.math cimport INFINITY, exp, fabs, frexp, isfinite
 from libc.stddef cimport size_t
@@ -535,7 +535,7 @@ cdef inline double scaled_cross_entropy(
 cdef double cross_entropy(
         const double* square, const double* marginals, Py_ssize_t width, const TreeSum* ws,
         double* low) noexcept nogil:
-    """The cross entropy of a distribution with these marginals to that of the sum. O(n^2).
+    """The cross entropy H(p, q): p has these marginals, and q is of the sum. O(n^2).
 
     It is the sum of the result and `low`; inf if it is beyond float64. Arcs that `square` forbids
     are left out. Scores are taken as lowered, which cancels where a word, or ROOT, prefers one arc

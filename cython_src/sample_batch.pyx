@@ -109,7 +109,7 @@ cdef struct SamplerWorkspace:
     double* root_weights    # of words to be the root token
     double root_total       # and their sum
     void* block             # for colbourn:
-    double* inverse         # that of the Laplacian of the sentence at hand,
+    double* inverse         # inverse of the sentence's Laplacian,
     double* work            # n x n + 3 n + 1,
     Py_ssize_t* swapped     # and n
     double* square          # the scores of the sentence at hand
@@ -327,7 +327,7 @@ cdef int begin_wilson(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
 cdef int64_t steps_for(const SamplerWorkspace* sampler) noexcept nogil:
     """The number of steps allowed to the walks for one tree.
 
-    By default that of "auto" is several times the usual, which takes about as long as "ancestral".
+    By default several times what is usual, so that "auto" takes about as long as "ancestral".
     """
     return sampler.max_steps if sampler.max_steps > 0 else 16 * sampler.sum.n
 

@@ -26,8 +26,8 @@ problem of the same kind, whose words are those without a head.
 To draw all of their heads, eliminate these words (see `partition`) and insert them again (see
 `ancestral`). For the distribution of one word's head, eliminate the others. Forward substitution
 then gives the probability of each to reach ROOT before that word, and the probability of a head is
-proportional to the weight of its arc times that of its component. Only sums, products and quotients
-of positive numbers occur: every probability, however small, is accurate relative to itself.
+proportional to the weight of its arc times its component's. Only sums, products and quotients of
+positive numbers occur: every probability, however small, is accurate relative to itself.
 
 Eliminating m words costs m^3 / 3 multiplications. But if a word's head is connected to ROOT
 already, the next word needs no elimination: two columns of the last one are added. So once a tree
@@ -170,7 +170,7 @@ cdef void restart(
 
 
 cdef void number_components(PartialTree* tree) noexcept nogil:
-    """Number heads by their component: 1 is that of the next word, 0 that of ROOT."""
+    """Number heads by their component: 1 holds the next word, 0 holds ROOT."""
     cdef Py_ssize_t head
     tree.number[0] = 0
     for head in range(1, tree.n + 1):
@@ -225,7 +225,7 @@ cdef int contract_to_rest(PartialTree* tree, bint is_wide) noexcept nogil:
 cdef Py_ssize_t draw_within(
         PartialTree* tree, const weight_t* row, Py_ssize_t component, Stream* random
 ) noexcept nogil:
-    """Draw a word's head within a component; 0 is that of ROOT, with ROOT if that is possible."""
+    """Draw a word's head within a component; 0 is ROOT's, and includes ROOT if that is possible."""
     cdef Py_ssize_t head
     cdef Py_ssize_t first = 0 if tree.takes_root else 1
     cdef double total = 0
@@ -317,7 +317,7 @@ cdef int draw_rest(PartialTree* tree, Stream* random) noexcept nogil:
 
 cdef int eliminate_others(
         PartialTree* tree, bint is_wide, Elimination* others) noexcept nogil:
-    """Eliminate all components but that of the next word, unless this has been done. O(m^3)."""
+    """Eliminate all components but the next word's, unless this has been done. O(m^3)."""
     cdef TreeSum* rest
     cdef int status = Status.OK
     if others.is_current:

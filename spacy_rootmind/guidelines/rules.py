@@ -382,7 +382,7 @@ def _punctuation_conflicts(tree: Tree, word: int, punct: NDArray[np.bool_]) -> I
         if tree.heads[own] == lost:
             yield [tree.condition(word, own, punct), tree.condition(own, between, None)]
             continue
-        # Whatever its arcs are inside this path, it does not lead to the mark's head.
+        # The path does not lead to the mark's head, whatever its inner arcs are.
         within = tree.path(lost)
         passes = (places > max(word, lost)) if lost > word else (places < lost)
         path = np.flatnonzero(within)[1:]
