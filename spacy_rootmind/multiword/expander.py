@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from spacy.attrs import ORTH
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
@@ -48,6 +49,8 @@ window_size = 1
 maxout_pieces = 3
 subword_features = true
 """)["model"]
+# What is counted in training, next to the labels.
+COUNTS = ("tokens", "words")
 # Docs that the layers are sized by.
 SAMPLE = 10
 
@@ -82,7 +85,7 @@ class MWTExpander(TrainablePipe):
         self.model = model
         self.name = name
         self.scorer = scorer
-        self.cfg: dict[str, Any] = {"labels": [], "tokens": {}}
+        self.cfg: dict[str, Any] = {"labels": [], "tokens": {}, "words": {}}
         self._prior = Prior([])
         self._prior_of: dict[str, Any] | None = None
         register(*WORDS)
@@ -93,9 +96,14 @@ class MWTExpander(TrainablePipe):
         return tuple(self.cfg["labels"])
 
     @property
+    def is_initialized(self) -> bool:
+        """Whether `initialize` has been called: there may be no labels."""
+        return bool(self.model.has_dim("nO"))
+
+    @property
     def label_data(self) -> dict[str, Any]:
-        """Scripts and counts of tokens, for `initialize.components.NAME.labels`."""
-        return {"labels": list(self.labels), "tokens": self.cfg["tokens"]}
+        """Scripts and counts of tokens and words, for `initialize.components.NAME.labels`."""
+        return {"labels": list(self.labels), **{name: self.cfg[name] for name in COUNTS}}
 
     @property
     def prior(self) -> Prior:
@@ -105,7 +113,8 @@ class MWTExpander(TrainablePipe):
                 token: {int(number): count for number, count in counts.items()}
                 for token, counts in self.cfg["tokens"].items()
             }
-            self._prior = Prior([Script.from_label(label) for label in self.labels], tokens)
+            scripts = [Script.from_label(label) for label in self.labels]
+            self._prior = Prior(scripts, tokens, self.cfg["words"])
             self._prior_of = self.cfg["tokens"]
         return self._prior
 
@@ -150,8 +159,9 @@ class MWTExpander(TrainablePipe):
 
     def _choices(self, doc: Doc) -> dict[int, Choices]:
         """Find the choices of a Doc's tokens, by their place."""
-        found = ((token.i, self.prior.choices(token.text)) for token in doc)
-        return {place: own for place, own in found if own is not None}
+        strings, prior = doc.vocab.strings, self.prior
+        found = (prior.choices(strings[orth]) for orth in doc.to_array(ORTH).tolist())
+        return {place: own for place, own in enumerate(found) if own is not None}
 
     def expand_into(self, text: str, words: Sequence[Mapping[str, str]]) -> Expansion | None:
         """Find the expansion of a token into given words; None if no script makes these words.
@@ -208,7 +218,7 @@ class MWTExpander(TrainablePipe):
                 self.name,
             )
         self.cfg["labels"] = list(labels["labels"])
-        self.cfg["tokens"] = labels["tokens"]
+        self.cfg |= {name: labels[name] for name in COUNTS}
         docs = [example.predicted for example in islice(get_examples(), SAMPLE)]
         self.model.set_dim("nO", len(self.labels) + 1)
         self.model.initialize(X=ChosenTokens(docs, [np.arange(len(doc)) for doc in docs]))
@@ -218,6 +228,7 @@ class MWTExpander(TrainablePipe):
         try:
             numbers = range(len([Script.from_label(label) for label in labels["labels"]]) + 1)
             counts = [count for own in labels["tokens"].values() for count in own.items()]
+            counts += [(NONE, count) for count in labels["words"].values()]
             if not all(int(number) in numbers and count > 0 for number, count in counts):
                 raise ValueError("counts are not of these scripts")
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -240,7 +251,8 @@ class MWTExpander(TrainablePipe):
             token: {str(number): count for number, count in sorted(own.items())}
             for token, own in sorted(prior.tokens.items())
         }
-        return {"labels": [script.label for script in known], "tokens": counts}
+        words = dict(sorted(prior.words.items()))
+        return {"labels": [script.label for script in known], "tokens": counts, "words": words}
 
     def update(
         self,

@@ -12,6 +12,15 @@ from spacy_rootmind.multiword.scripts import MIN_STEM, Script, lowered
 NONE = 0
 # The weight of a token's letters, in occurrences of the token.
 WEIGHT = 2.0
+# Occurrences of a word in that many other tokens of the corpus, or more, count alike.
+MANY = 3
+# The weight of all scripts' shares next to one script's own, in tokens.
+SHARED_WEIGHT = 2.0
+# Rounds in which the effect of a stem's word on all scripts is found.
+ROUNDS = 30
+TINY = 1e-9
+# The most that a script's share may be.
+MOST_SHARE = 0.999
 # Scripts are left out that fewer of the tokens with their letters have.
 LEAST_SHARE = 0.005
 # The least probability of NONE by a token's letters.
@@ -40,18 +49,26 @@ class Choices(NamedTuple):
 class Prior:
     """Probabilities of scripts by the token: by its occurrences in training, and by its letters.
 
+    A script is more likely if other tokens have the word that it makes of the stem.
+
     Parameters
     ----------
     scripts : sequence of Script
     tokens : dict of (str to dict of (int to int)), optional
         For each token in lower case that some script fits, how often it had each number.
+    words : dict of (str to int), optional
+        For each word in lower case, in how many different tokens it occurs, up to MANY + 1.
     """
 
     def __init__(
-        self, scripts: Sequence[Script], tokens: dict[str, dict[int, int]] | None = None
+        self,
+        scripts: Sequence[Script],
+        tokens: dict[str, dict[int, int]] | None = None,
+        words: dict[str, int] | None = None,
     ) -> None:
         self.scripts = scripts
         self.tokens = {} if tokens is None else tokens
+        self.words = {} if words is None else words
         self._whole: dict[str, list[int]] = {}
         self._ends: dict[tuple[str, str], list[int]] = {}
         for number, script in enumerate(scripts, start=1):
@@ -66,17 +83,22 @@ class Prior:
 
     @classmethod
     def from_corpus(cls, scripts: Sequence[Script], tokens: Iterable[tuple[str, int]]) -> "Prior":
-        """Count the tokens of a corpus, each with its number."""
+        """Count the tokens of a corpus, each with its number, and their words."""
         counts: dict[str, dict[int, int]] = {}
+        words: dict[str, set[str]] = {}
         fits: dict[str, bool] = {}
         letters = cls(scripts)
         for token, number in tokens:
+            lower = lowered(token)
+            for word in letters._words(token, number):
+                words.setdefault(word, set()).add(lower)
             if token not in fits:
                 fits[token] = bool(letters._fitting(token))
             if fits[token]:
-                own = counts.setdefault(lowered(token), {})
+                own = counts.setdefault(lower, {})
                 own[number] = own.get(number, 0) + 1
-        return cls(scripts, counts)
+        numbers = {word: min(len(own), MANY + 1) for word, own in words.items()}
+        return cls(scripts, counts, numbers)
 
     def choices(self, token: str, left_out: int | None = None) -> Choices | None:
         """Find a token's choices; None if it is its only word for certain.
@@ -91,7 +113,7 @@ class Prior:
 
     def _find_choices(self, token: str, left_out: int | None) -> Choices | None:
         counts = self.tokens.get(lowered(token), {})
-        shares = {number: self._shares.get(number, WHOLE_SHARE) for number in self._fitting(token)}
+        shares = {number: self._share(token, number) for number in self._fitting(token)}
         shares = {n: share for n, share in shares.items() if share >= LEAST_SHARE or n in counts}
         if not shares:
             return None
@@ -116,13 +138,50 @@ class Prior:
                 numbers += self._ends.get(ends, ())
         return [number for number in numbers if self.scripts[number - 1].fits(token)]
 
-    def _find_shares(self) -> dict[int, float]:
-        """Find the share of tokens with the letters of a stem's script that have the script."""
-        fitting: dict[int, int] = {}
-        having: dict[int, int] = {}
+    def _share(self, token: str, number: int) -> float:
+        """Find the share of tokens with a script, among those with its letters and such a stem."""
+        if self.scripts[number - 1].stem < 0:
+            return WHOLE_SHARE
+        return float(self._shares[number, self._count_others(token, number)])
+
+    def _count_others(self, token: str, number: int) -> int:
+        """Count the other tokens that have the word with a token's stem as a word, up to MANY."""
+        word = lowered(self.scripts[number - 1].stem_word(token))
+        count = self.words.get(word, 0)
+        own = self.tokens.get(lowered(token), {}) if count else {}
+        is_own = any(word in self._words(token, other) for other in own)
+        return min(count - is_own, MANY)
+
+    def _words(self, token: str, number: int) -> list[str]:
+        """List the words of a token with a number, in lower case."""
+        if number == NONE:
+            return [lowered(token)]
+        return [lowered(word.form) for word in self.scripts[number - 1].expand(token).words]
+
+    def _find_shares(self) -> NDArray[np.float64]:
+        """Find the shares of tokens with each stem's script, among those with its letters.
+
+        Of shape (n_scripts + 1, MANY + 1): by how many other tokens have the stem's word. How much
+        this changes the odds is found for all scripts together, and adjusted to each.
+        """
+        fitting = np.zeros((len(self.scripts) + 1, MANY + 1))
+        having = np.zeros_like(fitting)
         for token, counts in self.tokens.items():
             for number in self._fitting(token):
                 if self.scripts[number - 1].stem >= 0:
-                    fitting[number] = fitting.get(number, 0) + 1
-                    having[number] = having.get(number, 0) + (number in counts)
-        return {number: (having[number] + 0.5) / (n + 1) for number, n in fitting.items()}
+                    place = number, self._count_others(token, number)
+                    fitting[place] += 1
+                    having[place] += number in counts
+        # One more token for each script, which has the share that all scripts have together.
+        mean = having.sum() / max(fitting.sum(), 1.0)
+        more = fitting / np.maximum(fitting.sum(axis=1, keepdims=True), 1.0)
+        fitting, having = fitting + more, having + mean * more
+        n_fitting = np.maximum(fitting.sum(axis=1, keepdims=True), 1.0)
+        share = np.minimum(having.sum(axis=1, keepdims=True) / n_fitting, MOST_SHARE)
+        odds = share / (1 - share)
+        factor = np.ones(MANY + 1)
+        for _ in range(ROUNDS):
+            expected = (fitting * odds * factor / (1 + odds * factor)).sum(axis=0)
+            factor *= (having.sum(axis=0) + TINY) / (expected + TINY)
+        shared = odds * factor / (1 + odds * factor)
+        return (having + SHARED_WEIGHT * shared) / (fitting + SHARED_WEIGHT)

@@ -82,13 +82,16 @@ class Script(NamedTuple):
                 form = self._in_case_of(token, word.form, is_first=place == 0)
                 words.append(word._replace(form=form))
                 continue
-            before, after = word.form.split("\t")
-            stem = token[len(self.start) : len(token) - len(self.end)]
-            before = self._in_case_of(token, before, is_first=place == 0)
-            after = self._in_case_of(token, after, is_first=False)
-            form = before + stem + after
+            form = self.stem_word(token)
             words.append(word._replace(form=form, lemma=_edit_end(form, word.lemma)))
         return Expansion(self.expansion.top, tuple(words))
+
+    def stem_word(self, token: str) -> str:
+        """Return the word that keeps the stem of a token, of a script that has one."""
+        before, after = self.expansion.words[self.stem].form.split("\t")
+        stem = token[len(self.start) : len(token) - len(self.end)]
+        before = self._in_case_of(token, before, is_first=self.stem == 0)
+        return before + stem + self._in_case_of(token, after, is_first=False)
 
     def _in_case_of(self, token: str, letters: str, *, is_first: bool) -> str:
         """Write letters as the token is written: in capitals, or with one at the start."""

@@ -12,6 +12,7 @@ import numpy as np
 from spacy.attrs import DEP, HEAD, MORPH, POS, SPACY
 from spacy.tokens import Doc
 
+from spacy_rootmind.annotation.sentences import sentences_of
 from spacy_rootmind.annotation.words import OUTSIDE, Expansion, WordNumbers
 from spacy_rootmind.guidelines.ud import GUIDELINES, UDRules, number_of_label
 from spacy_rootmind.guidelines.words import NUMBER_OF_POS, NUMBER_OF_TAG, make_words
@@ -20,6 +21,7 @@ from spacy_rootmind.trees.conventions import MISSING
 Expansions = dict[int, Expansion]
 Alternatives = Callable[[int], Iterable[Expansion]]
 """Returns the expansions of the token at a place, from the most probable one on."""
+WordTags = tuple[int, str, bool]
 # How many expansions of a token are tried.
 MOST_TRIED = 16
 # A label that no rule keeps from words that are no punctuation.
@@ -36,7 +38,7 @@ def keep_guidelines(doc: Doc, chosen: Mapping[int, Expansion], others: Alternati
     if not doc.has_annotation("DEP"):
         return dict(chosen)
     tokens, found = Tokens(doc), dict(chosen)
-    sentences = [[token.i for token in sent if not token.is_space] for sent in doc.sents]
+    sentences = [own.tolist() for own in sentences_of(doc)]
     sentences = [own for own in sentences if not found.keys().isdisjoint(own)]
     errors = tokens.count_errors(sentences, found)
     for sentence, n_errors in zip(sentences, errors, strict=True):
@@ -89,9 +91,10 @@ class Tokens:
     def __init__(self, doc: Doc) -> None:
         pos, morphs, spaces, deps, heads = doc.to_array([POS, MORPH, SPACY, DEP, HEAD]).T
         strings = doc.vocab.strings
-        self.tags: list[int] = NUMBER_OF_POS[pos.astype(np.intp)].tolist()
-        self.feats = [strings[morph] if morph else "" for morph in morphs.tolist()]
-        self.spaces: list[bool] = (spaces > 0).tolist()
+        tags = NUMBER_OF_POS[pos.astype(np.intp)].tolist()
+        feats = [strings[morph] if morph else "" for morph in morphs.tolist()]
+        # The part of speech, the features, and whether a space follows.
+        self.words: list[WordTags] = list(zip(tags, feats, (spaces > 0).tolist(), strict=True))
         self.deps = [strings[dep] for dep in deps.tolist()]
         self.heads: list[int] = (np.arange(len(doc)) + heads.astype(np.int64)).tolist()
 
@@ -99,7 +102,7 @@ class Tokens:
         self, sentences: list[list[int]], expansions: Mapping[int, Expansion]
     ) -> list[int]:
         """Count the words of each sentence at which UD's rules are broken, once for each rule."""
-        words: list[tuple[int, str, bool]] = []
+        words: list[WordTags] = []
         trees = []
         for own in sentences:
             numbers = WordNumbers([expansions.get(i) for i in own])
@@ -110,7 +113,10 @@ class Tokens:
             labelled = [(head, number_of_label(dep)) for head, dep in tree]
             trees.append(np.array([(MISSING, MISSING), *labelled], dtype=np.int32).T)
             for i, expansion in zip(own, numbers.words, strict=True):
-                words += self._words(i, expansion)
+                if expansion is None:
+                    words.append(self.words[i])
+                else:
+                    words += self._words(i, expansion)
         tags, feats, spaces = zip(*words, strict=True) if words else ((), (), ())
         lengths = [tree.shape[1] - 1 for tree in trees]
         read = make_words(np.array(tags, dtype=np.intp), feats, np.array(spaces), lengths)
@@ -120,12 +126,10 @@ class Tokens:
         )
         return [len(own) for own in found]
 
-    def _words(self, place: int, expansion: Expansion | None) -> list[tuple[int, str, bool]]:
-        """List the part of speech, the features and whether a space follows, of a token's words."""
-        token = self.tags[place], self.feats[place], self.spaces[place]
-        if expansion is None:
-            return [token]
+    def _words(self, place: int, expansion: Expansion) -> list[WordTags]:
+        """List what rules read of the words of a token."""
+        tag, feats, is_before_space = self.words[place]
         words = [(NUMBER_OF_TAG.get(word.pos, 0), word.morph, False) for word in expansion.words]
-        words[expansion.top] = (*token[:2], False)
-        words[-1] = (*words[-1][:2], token[2])
+        words[expansion.top] = (tag, feats, False)
+        words[-1] = (*words[-1][:2], is_before_space)
         return words

@@ -47,7 +47,7 @@ class DistillationCorpus:
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """Yield the examples of an epoch."""
-        if _lacks_labels(nlp):
+        if lacks_labels(nlp):
             yield from _join_rest(self._read_gold(nlp))
             return
         gold = self._read_gold(nlp)
@@ -84,7 +84,7 @@ class DistillationCorpus:
                 yield from examples
 
 
-def _lacks_labels(nlp: Language) -> bool:
+def lacks_labels(nlp: Language) -> bool:
     """Tell whether some trainable component has no labels yet.
 
     `root_mst` has `is_initialized` for this: it has the root's label from the start.

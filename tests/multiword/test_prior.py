@@ -59,7 +59,7 @@ def test_letters_decide_for_new_tokens():
     prior, _ = prior_of(corpus)
     found = prior.choices("bahçedeki")
     assert len(found.numbers) == 2
-    assert np.exp(found.log_probs[1]) == pytest.approx((3 + 0.5) / (8 + 1), abs=1e-6)
+    assert np.exp(found.log_probs[1]) == pytest.approx(3 / 8, abs=1e-6)
 
 
 def test_scripts_that_hardly_any_token_has_are_left_out():
@@ -70,3 +70,28 @@ def test_scripts_that_hardly_any_token_has_are_left_out():
     assert prior.choices("w5ki") is None
     # Unless the token itself had it.
     assert len(prior.choices("evki").numbers) == 2
+
+
+def test_a_stem_that_is_a_word_elsewhere_makes_its_script_likely():
+    """Half of the tokens in "-di" have the script: those whose stem is a word of other tokens."""
+    stems = [f"a{letter}" for letter in "bcdefgh"]
+    corpus = [(f"{stem}di", words(stem, "di")) for stem in stems]
+    corpus += [(f"o{letter}di", None) for letter in "bcdefgh"]
+    corpus += [(stem, None) for stem in [*stems, "genç"]]
+    prior, _ = prior_of(corpus)
+    probs = {token: np.exp(prior.choices(token).log_probs[1]) for token in ("Gençdi", "ezdi")}
+    assert probs["Gençdi"] > 0.85
+    assert probs["ezdi"] < 0.15
+    # A word that only the token itself has does not tell that it has this word.
+    alone, _ = prior_of([*corpus, ("ildi", words("il", "di"))])
+    number = alone.choices("ildi").numbers[1]
+    assert np.exp(alone.choices("ildi", number).log_probs[1]) < 0.2
+
+
+def test_without_words_letters_decide_alone():
+    """As in components that were saved before words were counted."""
+    corpus = [(f"{stem}deki", words(f"{stem}de", "ki")) for stem in ("ev", "oda", "okul")]
+    corpus += [("evde", None), ("odada", None), ("xeki", None)]
+    prior, _ = prior_of(corpus)
+    old = Prior(prior.scripts, prior.tokens)
+    assert np.exp(old.choices("bahçedeki").log_probs[1]) == pytest.approx(3 / 4, abs=1e-6)

@@ -8,11 +8,11 @@ import pytest
 import spacy
 import srsly
 import train
-from convert import WORDS
+from convert import SYNTACTIC, WORDS
 from gold_words import gold_words
 from spacy.training import Corpus
 from spacy.util import load_config
-from train import BEST, overrides_of
+from train import BEST, CONFIG, READER
 
 
 class Runs(list):
@@ -132,11 +132,13 @@ def test_settings_follow_from_the_size_of_the_treebank(arguments, steps, dropout
     assert options["--training.batcher.size"] == "500"
 
 
-def test_syntactic_words_are_read_as_they_are(corpora):
-    config = {"training": {"optimizer": {"learn_rate": {"warmup_steps": 1}}}}
-    syntactic, orthographic = (overrides_of(config, corpora / words, 0, "") for words in WORDS)
-    assert spacy.registry.readers.get(syntactic["corpora.train.@readers"]) is gold_words
-    assert "corpora.train.@readers" not in orthographic
+def test_syntactic_words_are_read_as_they_are(corpora, runs, run):
+    for words in WORDS:
+        config = load_config(run(words=words) / CONFIG)
+        for reader in (config["corpora"]["train"]["corpus"], config["corpora"]["dev"]):
+            is_own = reader["@readers"] == READER
+            assert is_own == (words == SYNTACTIC)
+    assert spacy.registry.readers.get(READER) is gold_words
     nlp = spacy.blank("xx")
     path = corpora / "syntactic" / "train.spacy"
     own, plain = list(gold_words(path)(nlp)), list(Corpus(path)(nlp))

@@ -33,21 +33,30 @@ CONFIG = "config.cfg"
 RECORD = "trained.json"
 BEST = "model-best"
 READER = "ud.GoldWords.v1"
+COPIES = "spacy_rootmind.NonceCorpus.v1"
 LEARN_RATE = "training.optimizer.learn_rate"
 # At most one of this many steps is for warm-up, unless the config's steps are kept.
 WARMUP = 10
 
 
 class Size(NamedTuple):
-    """Settings for treebanks with fewer training words than `words`."""
+    """Settings for treebanks with fewer training words than `words`.
+
+    In `copies` of the training sentences, words are swapped with others.
+    """
 
     words: int
     steps: int
     dropout: float
+    copies: int
 
 
 # Without a pretrained encoder; larger treebanks have the config's settings.
-SIZES = (Size(10_000, 2000, 0.4), Size(30_000, 2000, 0.35), Size(100_000, 4000, 0.25))
+SIZES = (
+    Size(10_000, 2000, 0.4, 9),
+    Size(30_000, 2000, 0.35, 9),
+    Size(100_000, 4000, 0.25, 3),
+)
 BY_SIZE = {"training.batcher.size": "500", f"{LEARN_RATE}.initial_rate": "0.004"}
 
 
@@ -97,24 +106,29 @@ def size_of(n_words: int) -> Size | None:
     return next((size for size in SIZES if n_words < size.words), None)
 
 
+def set_corpora(config: Config, words: str, size: Size | None) -> None:
+    """Set how the corpora are read, in place."""
+    corpora = config["corpora"]
+    if words == SYNTACTIC:
+        for part in ("train", "dev"):
+            corpora[part]["@readers"] = READER
+    if size is not None:
+        corpora["train"] = {"@readers": COPIES, "copies": size.copies, "corpus": corpora["train"]}
+
+
 def overrides_of(
-    config: Config, corpus: Path, steps: int, text: str, *, by_size: bool = True
+    config: Config, corpus: Path, steps: int, text: str, size: Size | None
 ) -> dict[str, str]:
     """Collect the settings of the config to change.
 
-    With `by_size`, they follow from the number of training words. `steps` replaces the number of
-    steps, unless it is 0. The learning rate falls over these steps, after a warm-up of at most a
-    tenth of them, and the dev set is scored five times. `text` has more settings, such as
-    "training.dropout=0.3 training.batcher.size=500".
+    `steps` replaces the number of steps, unless it is 0. The learning rate falls over these steps,
+    after a warm-up of at most a tenth of them, and the dev set is scored five times. `text` has
+    more settings, such as "training.dropout=0.3 training.batcher.size=500".
     """
-    about = srsly.read_json(corpus / "treebank.json")
     settings = {
         "paths.train": str(corpus / "train.spacy"),
         "paths.dev": str(corpus / "dev.spacy"),
     }
-    if about["words"] == SYNTACTIC:
-        settings.update({"corpora.train.@readers": READER, "corpora.dev.@readers": READER})
-    size = size_of(about["counts"]["train"]["words"]) if by_size else None
     if size is not None:
         settings |= {**BY_SIZE, "training.dropout": str(size.dropout)}
         steps = steps or size.steps
@@ -248,9 +262,9 @@ def main() -> None:
             transformer=encoder,
         )
         config = make_config(options)
-        settings = overrides_of(
-            config, args.corpus, args.steps, args.overrides, by_size=encoder is None
-        )
+        size = size_of(about["counts"]["train"]["words"]) if encoder is None else None
+        set_corpora(config, about["words"], size)
+        settings = overrides_of(config, args.corpus, args.steps, args.overrides, size)
     except (ValueError, CommandError) as error:
         sys.exit(str(error))
     msg.info(reason)

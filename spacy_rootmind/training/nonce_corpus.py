@@ -1,0 +1,134 @@
+"""A training corpus with more sentences than a treebank has, for small treebanks.
+
+In copies of the gold sentences, words are swapped with others of the same kind. Such nonce
+sentences (Gulordava et al. 2018) have the same trees and tags, so that a parser learns these from
+more than the words that happen to occur in them.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+
+from spacy.language import Language
+from spacy.tokens import Doc, Token
+from spacy.training import Example
+
+from spacy_rootmind.annotation.words import read_expansion, write_expansions
+from spacy_rootmind.training.corpus import lacks_labels
+
+# Parts of speech whose words are swapped.
+OPEN = frozenset(("ADJ", "ADV", "NOUN", "NUM", "PROPN", "VERB"))
+
+Reader = Callable[[Language], Iterable[Example]]
+# The part of speech, the features and the tag of a word.
+Kind = tuple[int, str, int]
+# The words of each kind, with their lemmas.
+Words = dict[Kind, list[tuple[str, str]]]
+
+
+class NonceCorpus:
+    """Yields gold examples, and copies of them in which words are swapped.
+
+    While a component of the pipeline has no labels yet, there are no copies: components count words
+    and labels when they are initialized.
+
+    Parameters
+    ----------
+    corpus : callable
+        Reads gold examples.
+    copies : int
+        How many copies there are of each gold example.
+    share : float
+        The probability that a word is swapped in a copy.
+    """
+
+    def __init__(self, corpus: Reader, copies: int, share: float) -> None:
+        self.corpus = corpus
+        self.copies = copies
+        self.share = share
+
+    def __call__(self, nlp: Language) -> Iterator[Example]:
+        """Yield gold examples, and then their copies."""
+        gold = list(self.corpus(nlp))
+        yield from gold
+        if lacks_labels(nlp):
+            return
+        words = collect_words(example.reference for example in gold)
+        for _ in range(self.copies):
+            for example in gold:
+                yield swap_words(example.reference, words, self.share)
+
+
+def collect_words(docs: Iterable[Doc]) -> Words:
+    """Collect words by their kind, except those that may be capitalized for their place."""
+    words: dict[Kind, set[tuple[str, str]]] = {}
+    for token in (token for doc in docs for token in doc):
+        if _may_be_swapped(token) and not (token.is_sent_start and token.text[:1].isupper()):
+            words.setdefault(_kind(token), set()).add((token.text, token.lemma_))
+    return {kind: sorted(own) for kind, own in words.items()}
+
+
+def swap_words(doc: Doc, words: Words, share: float) -> Example:
+    """Copy the tokens of a gold Doc with their annotation, and swap each word with a probability.
+
+    Multiword tokens stay.
+    """
+    forms, lemmas = [], []
+    for token in doc:
+        form, lemma = token.text, token.lemma_
+        others = words.get(_kind(token), ()) if random.random() < share else ()
+        if others and _may_be_swapped(token):
+            form, lemma = random.choice(others)
+            if token.is_sent_start and token.text[:1].isupper():
+                form = form[:1].upper() + form[1:]
+        forms.append(form)
+        lemmas.append(lemma)
+    spaces = [bool(token.whitespace_) for token in doc]
+    copy = Doc(
+        doc.vocab,
+        words=forms,
+        spaces=spaces,
+        lemmas=lemmas,
+        tags=[token.tag_ for token in doc],
+        pos=[token.pos_ for token in doc],
+        morphs=[str(token.morph) for token in doc],
+        heads=[token.head.i for token in doc],
+        deps=[token.dep_ for token in doc],
+    )
+    found = ((token.i, read_expansion(token)) for token in doc)
+    write_expansions(copy, {place: own for place, own in found if own is not None})
+    return Example(Doc(doc.vocab, words=forms, spaces=spaces), copy)
+
+
+def _may_be_swapped(token: Token) -> bool:
+    return token.pos_ in OPEN and read_expansion(token) is None
+
+
+def _kind(token: Token) -> Kind:
+    return token.pos, str(token.morph), token.tag
+
+
+def make_nonce_corpus(corpus: Reader, copies: int = 9, share: float = 0.3) -> NonceCorpus:
+    """Create a reader that adds sentences with other words to gold ones.
+
+    Registered as `spacy_rootmind.NonceCorpus.v1`, for `training.train_corpus`. The Docs need parts
+    of speech and trees. All copies are in memory.
+
+    Parameters
+    ----------
+    corpus
+        A reader of gold examples, such as the block of `spacy.Corpus.v1`.
+    copies
+        How many copies there are of each Doc, at least 1.
+    share
+        The probability that a word of an open class is swapped, above 0, at most 1.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+    """
+    if copies < 1 or not 0.0 < share <= 1.0:
+        raise ValueError(
+            f"expected copies >= 1 and a share above 0 and at most 1, received {copies} and {share}"
+        )
+    return NonceCorpus(corpus, copies, share)

@@ -1,0 +1,89 @@
+"""Gold sentences with other words."""
+
+from collections import Counter
+
+import pytest
+import spacy
+from spacy.tokens import Doc
+from spacy.training import Example
+
+from spacy_rootmind.annotation.words import Expansion, Word, read_expansion, write_expansions
+from spacy_rootmind.training.nonce_corpus import make_nonce_corpus
+
+ANNOTATION = ("pos_", "tag_", "dep_", "morph", "is_sent_start", "whitespace_")
+
+
+@pytest.fixture
+def corpus(quickstart_docs):
+    """A reader of Docs, the fourth word of the first of which has two words."""
+    docs = [Doc(doc.vocab).from_bytes(doc.to_bytes()) for doc in quickstart_docs[:40]]
+    write_expansions(docs[0], {3: Expansion(0, (Word("a"), Word("b", dep="case")))})
+    return lambda nlp: (Example(Doc(doc.vocab, [t.text for t in doc]), doc) for doc in docs)
+
+
+def copies_of(corpus, **settings):
+    gold = [example.reference for example in corpus(None)]
+    examples = list(make_nonce_corpus(corpus, **settings)(spacy.blank("xx")))
+    assert [example.reference for example in examples[: len(gold)]] == gold
+    return gold, examples[len(gold) :]
+
+
+def test_words_are_swapped_with_words_of_their_kind(corpus):
+    gold, copies = copies_of(corpus, copies=3, share=0.5)
+    assert len(copies) == 3 * len(gold)
+    words = Counter()
+    for doc in gold:
+        for token in doc:
+            words[token.text.lower(), token.lemma_, token.pos_, str(token.morph), token.tag_] += 1
+    n_swapped = n_open = 0
+    for original, example in zip(gold * 3, copies, strict=True):
+        copy = example.reference
+        assert [token.text for token in example.predicted] == [token.text for token in copy]
+        assert not example.predicted.has_annotation("DEP")
+        for old, new in zip(original, copy, strict=True):
+            assert all(getattr(old, name) == getattr(new, name) for name in ANNOTATION)
+            assert old.head.i == new.head.i
+            assert words[new.text.lower(), new.lemma_, new.pos_, str(new.morph), new.tag_]
+            if new.is_sent_start:
+                assert new.text[:1].isupper() == old.text[:1].isupper()
+            is_open = new.pos_ in ("ADJ", "ADV", "NOUN", "NUM", "PROPN", "VERB")
+            assert is_open or new.text == old.text
+            n_open += is_open
+            n_swapped += new.text != old.text
+    assert 0.3 < n_swapped / n_open < 0.5
+
+
+def test_multiword_tokens_stay(corpus):
+    gold, copies = copies_of(corpus, copies=1, share=1.0)
+    old, new = gold[0][3], copies[0].reference[3]
+    assert new.text == old.text
+    assert read_expansion(new) == read_expansion(old) is not None
+    changed = copies[0].reference
+    assert not any(read_expansion(token) for token in changed if token.i != 3)
+
+
+def test_components_are_initialized_from_gold_sentences(corpus):
+    nlp = spacy.blank("xx")
+    tagger = nlp.add_pipe("tagger")
+    reader = make_nonce_corpus(corpus, copies=2, share=0.3)
+    assert len(list(reader(nlp))) == 40
+    nlp.initialize(lambda: reader(nlp))
+    assert tagger.labels
+    assert len(list(reader(nlp))) == 120
+
+
+def test_an_expander_without_words_counts_as_initialized(quickstart_docs):
+    nlp = spacy.blank("xx")
+    expander = nlp.add_pipe("mwt_expander")
+    reader = make_nonce_corpus(
+        lambda nlp: (Example(nlp.make_doc(doc.text), doc) for doc in quickstart_docs[:3]), copies=1
+    )
+    nlp.initialize(lambda: reader(nlp))
+    assert not expander.labels
+    assert len(list(reader(nlp))) == 6
+
+
+@pytest.mark.parametrize("wrong", [{"copies": 0}, {"share": 0.0}, {"share": 1.1}])
+def test_numbers_out_of_range_are_refused(corpus, wrong):
+    with pytest.raises(ValueError, match="expected copies >= 1 and a share above 0"):
+        make_nonce_corpus(corpus, **wrong)
