@@ -48,7 +48,7 @@ class DistillationCorpus:
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """Yield the examples of an epoch."""
         if lacks_labels(nlp):
-            yield from _join_rest(self._read_gold(nlp))
+            yield from join_rest(self._read_gold(nlp))
             return
         gold = self._read_gold(nlp)
         random.shuffle(gold)
@@ -98,7 +98,7 @@ def lacks_labels(nlp: Language) -> bool:
     )
 
 
-def _join_rest(examples: Sequence[Example]) -> Iterator[Example]:
+def join_rest(examples: Sequence[Example]) -> Iterator[Example]:
     """Yield at most SAMPLE examples with the words of all; the first SAMPLE / 2 are unchanged.
 
     Components run their networks on the first ones, which takes memory for long Docs.

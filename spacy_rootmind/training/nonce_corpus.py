@@ -13,7 +13,7 @@ from spacy.tokens import Doc, Token
 from spacy.training import Example
 
 from spacy_rootmind.annotation.words import read_expansion, write_expansions
-from spacy_rootmind.training.corpus import lacks_labels
+from spacy_rootmind.training.corpus import join_rest, lacks_labels
 
 # Parts of speech whose words are swapped.
 OPEN = frozenset(("ADJ", "ADV", "NOUN", "NUM", "PROPN", "VERB"))
@@ -26,17 +26,17 @@ Words = dict[Kind, list[tuple[str, str]]]
 
 
 class NonceCorpus:
-    """Yields gold examples, and copies of them in which words are swapped.
+    """Yields gold examples and copies of them in which words are swapped, in random order.
 
-    While a component of the pipeline has no labels yet, there are no copies: components count words
-    and labels when they are initialized.
+    Each call makes other copies. As spaCy initializes components from 100 examples of a corpus that
+    it calls once per epoch, all gold examples are in the first 100 while a component has no labels.
 
     Parameters
     ----------
     corpus : callable
         Reads gold examples.
     copies : int
-        How many copies there are of each gold example.
+        How many copies an epoch has of each gold example.
     share : float
         The probability that a word is swapped in a copy.
     """
@@ -47,15 +47,16 @@ class NonceCorpus:
         self.share = share
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
-        """Yield gold examples, and then their copies."""
+        """Yield the examples of an epoch."""
         gold = list(self.corpus(nlp))
-        yield from gold
         if lacks_labels(nlp):
+            yield from join_rest(gold)
             return
         words = collect_words(example.reference for example in gold)
-        for _ in range(self.copies):
-            for example in gold:
-                yield swap_words(example.reference, words, self.share)
+        order = [(example, i > 0) for i in range(self.copies + 1) for example in gold]
+        random.shuffle(order)
+        for example, is_copy in order:
+            yield swap_words(example.reference, words, self.share) if is_copy else example
 
 
 def collect_words(docs: Iterable[Doc]) -> Words:
@@ -107,18 +108,18 @@ def _kind(token: Token) -> Kind:
     return token.pos, str(token.morph), token.tag
 
 
-def make_nonce_corpus(corpus: Reader, copies: int = 9, share: float = 0.3) -> NonceCorpus:
+def make_nonce_corpus(corpus: Reader, copies: int = 3, share: float = 0.3) -> NonceCorpus:
     """Create a reader that adds sentences with other words to gold ones.
 
-    Registered as `spacy_rootmind.NonceCorpus.v1`, for `training.train_corpus`. The Docs need parts
-    of speech and trees. All copies are in memory.
+    Registered as `spacy_rootmind.NonceCorpus.v1`; needs `training.max_epochs = -1`, and Docs with
+    parts of speech and trees.
 
     Parameters
     ----------
     corpus
         A reader of gold examples, such as the block of `spacy.Corpus.v1`.
     copies
-        How many copies there are of each Doc, at least 1.
+        How many copies an epoch has of each Doc, at least 1.
     share
         The probability that a word of an open class is swapped, above 0, at most 1.
 

@@ -1,6 +1,7 @@
 """Gold sentences with other words."""
 
 from collections import Counter
+from itertools import cycle, islice
 
 import pytest
 import spacy
@@ -21,22 +22,30 @@ def corpus(quickstart_docs):
     return lambda nlp: (Example(Doc(doc.vocab, [t.text for t in doc]), doc) for doc in docs)
 
 
-def copies_of(corpus, **settings):
+def read(corpus, nlp=None, **settings):
+    """Read an epoch: gold Docs in their order, and each copy with the Doc that it is a copy of."""
     gold = [example.reference for example in corpus(None)]
-    examples = list(make_nonce_corpus(corpus, **settings)(spacy.blank("xx")))
-    assert [example.reference for example in examples[: len(gold)]] == gold
-    return gold, examples[len(gold) :]
+    examples = list(make_nonce_corpus(corpus, **settings)(nlp or spacy.blank("xx")))
+    found = [example.reference for example in examples if example.reference in gold]
+    assert sorted(map(gold.index, found)) == list(range(len(gold)))
+    copies = [example for example in examples if example.reference not in gold]
+    original = {trees(doc): doc for doc in gold}
+    return gold, [(original[trees(copy.reference)], copy) for copy in copies]
+
+
+def trees(doc):
+    return tuple((token.head.i, token.dep_, token.pos_, str(token.morph)) for token in doc)
 
 
 def test_words_are_swapped_with_words_of_their_kind(corpus):
-    gold, copies = copies_of(corpus, copies=3, share=0.5)
+    gold, copies = read(corpus, copies=3, share=0.5)
     assert len(copies) == 3 * len(gold)
     words = Counter()
     for doc in gold:
         for token in doc:
             words[token.text.lower(), token.lemma_, token.pos_, str(token.morph), token.tag_] += 1
     n_swapped = n_open = 0
-    for original, example in zip(gold * 3, copies, strict=True):
+    for original, example in copies:
         copy = example.reference
         assert [token.text for token in example.predicted] == [token.text for token in copy]
         assert not example.predicted.has_annotation("DEP")
@@ -54,22 +63,25 @@ def test_words_are_swapped_with_words_of_their_kind(corpus):
 
 
 def test_multiword_tokens_stay(corpus):
-    gold, copies = copies_of(corpus, copies=1, share=1.0)
-    old, new = gold[0][3], copies[0].reference[3]
-    assert new.text == old.text
-    assert read_expansion(new) == read_expansion(old) is not None
-    changed = copies[0].reference
+    gold, copies = read(corpus, copies=1, share=1.0)
+    [changed] = [copy.reference for original, copy in copies if original is gold[0]]
+    assert changed[3].text == gold[0][3].text
+    assert read_expansion(changed[3]) == read_expansion(gold[0][3]) is not None
     assert not any(read_expansion(token) for token in changed if token.i != 3)
 
 
-def test_components_are_initialized_from_gold_sentences(corpus):
+@pytest.mark.parametrize("n_docs", [40, 200])
+def test_components_are_initialized_from_all_gold_sentences(corpus, n_docs):
+    def more(nlp):
+        return islice(cycle(list(corpus(nlp))), 1, n_docs + 1)
+
     nlp = spacy.blank("xx")
-    tagger = nlp.add_pipe("tagger")
-    reader = make_nonce_corpus(corpus, copies=2, share=0.3)
-    assert len(list(reader(nlp))) == 40
-    nlp.initialize(lambda: reader(nlp))
-    assert tagger.labels
-    assert len(list(reader(nlp))) == 120
+    tagger, expander = nlp.add_pipe("tagger"), nlp.add_pipe("mwt_expander")
+    reader = make_nonce_corpus(more, copies=2)
+    nlp.initialize(lambda: islice(reader(nlp), 100))
+    assert len(tagger.labels) == len({t.tag_ for eg in corpus(nlp) for t in eg.reference})
+    assert len(expander.labels) == 1
+    assert len(list(reader(nlp))) == 3 * n_docs
 
 
 def test_an_expander_without_words_counts_as_initialized(quickstart_docs):

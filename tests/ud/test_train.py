@@ -12,7 +12,7 @@ from convert import SYNTACTIC, WORDS
 from gold_words import gold_words
 from spacy.training import Corpus
 from spacy.util import load_config
-from train import BEST, CONFIG, READER
+from train import BEST, CONFIG, COPIES, READER
 
 
 class Runs(list):
@@ -124,8 +124,11 @@ def test_settings_reach_spacy_train(runs, run, corpora, monkeypatch):
     ],
 )
 def test_settings_follow_from_the_size_of_the_treebank(arguments, steps, dropout, runs, run):
-    run(*arguments)
+    config = load_config(run(*arguments) / CONFIG)
     [options] = runs.commands
+    # An epoch also has copies with other words, new ones each time.
+    assert config["corpora"]["train"]["@readers"] == COPIES
+    assert options["--training.max_epochs"] == "-1"
     assert options["--training.max_steps"] == str(steps)
     assert options["--training.optimizer.learn_rate.warmup_steps"] == str(steps // 10)
     assert options["--training.dropout"] == str(dropout)

@@ -40,24 +40,21 @@ WARMUP = 10
 
 
 class Size(NamedTuple):
-    """Settings for treebanks with fewer training words than `words`.
-
-    In `copies` of the training sentences, words are swapped with others.
-    """
+    """Settings for treebanks with fewer training words than `words`."""
 
     words: int
     steps: int
     dropout: float
-    copies: int
 
 
 # Without a pretrained encoder; larger treebanks have the config's settings.
-SIZES = (
-    Size(10_000, 2000, 0.4, 9),
-    Size(30_000, 2000, 0.35, 9),
-    Size(100_000, 4000, 0.25, 3),
-)
-BY_SIZE = {"training.batcher.size": "500", f"{LEARN_RATE}.initial_rate": "0.004"}
+SIZES = (Size(10_000, 2000, 0.4), Size(30_000, 2000, 0.35), Size(100_000, 4000, 0.25))
+BY_SIZE = {
+    "training.batcher.size": "500",
+    f"{LEARN_RATE}.initial_rate": "0.004",
+    # As the corpus needs.
+    "training.max_epochs": "-1",
+}
 
 
 class TrainingError(RuntimeError):
@@ -113,7 +110,8 @@ def set_corpora(config: Config, words: str, size: Size | None) -> None:
         for part in ("train", "dev"):
             corpora[part]["@readers"] = READER
     if size is not None:
-        corpora["train"] = {"@readers": COPIES, "copies": size.copies, "corpus": corpora["train"]}
+        # An epoch also has three copies of each sentence, with other words.
+        corpora["train"] = {"@readers": COPIES, "copies": 3, "corpus": corpora["train"]}
 
 
 def overrides_of(
