@@ -26,34 +26,35 @@ Words = dict[Kind, list[tuple[str, str]]]
 
 
 class NonceCorpus:
-    """Yields gold examples and copies of them in which words are swapped, in random order.
+    """Yields gold examples, and of each a copy in which words are swapped, in random order.
 
-    Each call makes other copies. As spaCy initializes components from 100 examples of a corpus that
-    it calls once per epoch, all gold examples are in the first 100 while a component has no labels.
+    Gold examples are read once, and each call makes other copies of them. As spaCy initializes
+    components from 100 examples of a corpus that it calls once per epoch, all gold examples are in
+    the first 100 while a component has no labels.
 
     Parameters
     ----------
     corpus : callable
         Reads gold examples.
-    copies : int
-        How many copies an epoch has of each gold example.
     share : float
         The probability that a word is swapped in a copy.
     """
 
-    def __init__(self, corpus: Reader, copies: int, share: float) -> None:
+    def __init__(self, corpus: Reader, share: float) -> None:
         self.corpus = corpus
-        self.copies = copies
         self.share = share
+        self._read: tuple[Language, list[Example], Words] | None = None
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """Yield the examples of an epoch."""
-        gold = list(self.corpus(nlp))
+        if self._read is None or self._read[0] is not nlp:
+            gold = list(self.corpus(nlp))
+            self._read = nlp, gold, collect_words(example.reference for example in gold)
+        _, gold, words = self._read
         if lacks_labels(nlp):
             yield from join_rest(gold)
             return
-        words = collect_words(example.reference for example in gold)
-        order = [(example, i > 0) for i in range(self.copies + 1) for example in gold]
+        order = [(example, is_copy) for example in gold for is_copy in (False, True)]
         random.shuffle(order)
         for example, is_copy in order:
             yield swap_words(example.reference, words, self.share) if is_copy else example
@@ -108,7 +109,7 @@ def _kind(token: Token) -> Kind:
     return token.pos, str(token.morph), token.tag
 
 
-def make_nonce_corpus(corpus: Reader, copies: int = 3, share: float = 0.3) -> NonceCorpus:
+def make_nonce_corpus(corpus: Reader, share: float = 0.3) -> NonceCorpus:
     """Create a reader that adds sentences with other words to gold ones.
 
     Registered as `spacy_rootmind.NonceCorpus.v1`; needs `training.max_epochs = -1`, and Docs with
@@ -118,18 +119,14 @@ def make_nonce_corpus(corpus: Reader, copies: int = 3, share: float = 0.3) -> No
     ----------
     corpus
         A reader of gold examples, such as the block of `spacy.Corpus.v1`.
-    copies
-        How many copies an epoch has of each Doc, at least 1.
     share
         The probability that a word of an open class is swapped, above 0, at most 1.
 
     Raises
     ------
     ValueError
-        If a number is out of range.
+        If the share is out of range.
     """
-    if copies < 1 or not 0.0 < share <= 1.0:
-        raise ValueError(
-            f"expected copies >= 1 and a share above 0 and at most 1, received {copies} and {share}"
-        )
-    return NonceCorpus(corpus, copies, share)
+    if not 0.0 < share <= 1.0:
+        raise ValueError(f"expected a share above 0 and at most 1, received {share}")
+    return NonceCorpus(corpus, share)

@@ -110,8 +110,8 @@ def set_corpora(config: Config, words: str, size: Size | None) -> None:
         for part in ("train", "dev"):
             corpora[part]["@readers"] = READER
     if size is not None:
-        # An epoch also has three copies of each sentence, with other words.
-        corpora["train"] = {"@readers": COPIES, "copies": 3, "corpus": corpora["train"]}
+        # An epoch also has a copy of each sentence, with other words.
+        corpora["train"] = {"@readers": COPIES, "corpus": corpora["train"]}
 
 
 def overrides_of(
