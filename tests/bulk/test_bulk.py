@@ -425,9 +425,11 @@ def test_a_cluster_that_is_lost(client, monkeypatch):
         with pytest.raises(engine.LostClusterError, match="scheduler is gone"):
             list(results)
     monkeypatch.setattr(client, "nthreads", dict)
-    monkeypatch.setattr(engine, "PATIENCE", 0.1)
+    monkeypatch.setattr(engine, "PATIENCE", 0.5)
+    start = time.monotonic()
     with pytest.raises(engine.LostClusterError, match="No workers are left"):
         list(engine.results(client, time.sleep, [5.0]))
+    assert time.monotonic() > start + 0.5
 
 
 @pytest.mark.parametrize("deadly", [set(), {0}, {999}, {123, 124, 700}])

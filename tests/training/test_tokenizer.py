@@ -129,6 +129,7 @@ def test_marks_are_split_at_places_without_example():
     [
         pytest.param("my e-mail is here", id="once"),
         pytest.param("e-mail e|-|mail e-mail e|-|mail", id="as-often-as-not"),
+        pytest.param("1|PM 2|PM 3|PM 4|PM 5|PM 6|PM 7|PM 8PM 9PM 10PM 11PM", id="too-often-not"),
         pytest.param("my e|-|mail is here|! don|'t" + " e|-|mail" * 3, id="no-disagreement"),
     ],
 )
