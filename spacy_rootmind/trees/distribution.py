@@ -188,7 +188,9 @@ class TreeDistribution:
         """
         shape, flat, words = self.sentences.flatten(heads)
         given, _ = as_head_batch(flat, words)
-        is_filled = (given != MISSING).any(axis=1)
+        place = np.arange(given.shape[1])
+        is_word = (place > 0) & (place <= words[:, None])
+        is_filled = (is_word & (given != MISSING)).any(axis=1)
         inside = np.where(is_filled, words, 0)
         check_range(heads, given, inside, len(words) // max(len(self.sentences), 1))
         log_prob: Float = self.inference.log_probs(given, words).reshape(shape)[()]

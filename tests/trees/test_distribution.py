@@ -344,6 +344,8 @@ def test_log_prob_takes_several_trees_of_each_sentence():
     assert batch.log_prob(np.stack([heads, heads[::-1]])).tolist() == [each, each[::-1]]
     assert batch.log_prob(heads[:2]).tolist() == each[:2]
     assert trees.log_prob(heads[:0]).shape == (0,)
+    # Without any heads of words: ROOT's place and padding mean nothing.
+    assert np.isneginf(trees.log_prob(np.array([0, *[-1] * (heads.shape[1] - 1)])))
     assert batch.log_prob(np.empty((2, 0, 5), dtype=int)).shape == (2, 0)
     wrong = np.stack([heads, heads])
     wrong[1, 3, 2] = 9
