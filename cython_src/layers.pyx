@@ -33,20 +33,75 @@ cdef extern from "layer_simd.h" nogil:
         ) noexcept nogil
         void (*move_averages)(float*, const float*, float, Py_ssize_t) noexcept nogil
 
+    ctypedef struct Product:
+        void (*multiply)(
+            const float*, Py_ssize_t, Py_ssize_t, const float*, float*, Py_ssize_t
+        ) noexcept nogil
+        Py_ssize_t columns
+
     LayerPasses layer_passes
     bint choose_layer_passes(bint simd) noexcept
+    Product best_product(bint simd) noexcept
 
 cdef enum:
     # Weights that an optimizer updates at a time, which stay in the processor's nearest cache.
     BLOCK = 1024
 
 
+cdef Product product
+
+
 def use_simd(bint wanted):
     """Use the processor's SIMD instructions, or none; as `simd.use_simd`."""
-    return choose_layer_passes(wanted)
+    global product
+    cdef bint found = choose_layer_passes(wanted)
+    product = best_product(found)
+    return found
 
 
 use_simd(True)
+
+
+# --- products ----------------------------------------------------------------------------------
+
+
+cdef class Weights:
+    """Weights of a product, (n_in, n_out), in the order in which the processor reads them.
+
+    Where it has no AVX2, products are NumPy's.
+    """
+    cdef Product product
+    cdef object plain
+    cdef float[:, :, ::1] panels
+    cdef Py_ssize_t n_in, n_out
+
+    def __cinit__(self, plain not None):
+        cdef Py_ssize_t n_panels
+        self.product = product
+        self.n_in, self.n_out = plain.shape
+        if product.multiply is NULL:
+            self.plain = np.array(plain, dtype=np.float32, order="C")
+            return
+        n_panels = (self.n_out + product.columns - 1) // product.columns
+        filled = np.zeros((self.n_in, n_panels * product.columns), dtype=np.float32)
+        filled[:, :self.n_out] = plain
+        panels = filled.reshape(self.n_in, n_panels, product.columns).swapaxes(0, 1)
+        self.panels = np.ascontiguousarray(panels)
+
+    def multiply(self, rows not None, float[:, ::1] out not None):
+        """Multiply rows, (n, n_in), by the weights, to `out`, (n, n_out)."""
+        cdef const float[:, ::1] X
+        if rows.shape[1] != self.n_in:
+            raise ValueError(f"expected rows of width {self.n_in}, received {rows.shape[1]}")
+        if self.plain is not None:
+            np.matmul(rows, self.plain, out=np.asarray(out))
+        elif out.size:
+            X = np.ascontiguousarray(rows)
+            with nogil:
+                self.product.multiply(
+                    &X[0, 0] if self.n_in else NULL, X.shape[0], self.n_in,
+                    &self.panels[0, 0, 0] if self.n_in else NULL, &out[0, 0], self.n_out
+                )
 
 
 # --- qrnn --------------------------------------------------------------------------------------

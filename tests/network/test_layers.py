@@ -422,11 +422,30 @@ def test_changed_weights_count_in_the_next_prediction(make, change, rng):
             np.testing.assert_allclose(model.predict(X), plain.predict(X), rtol=1e-5, atol=1e-5)
 
 
-def test_products_in_pieces_are_whole_products(rng, monkeypatch):
-    monkeypatch.setattr(ops, "PIECE", 60)
-    for n_rows, n_in, n_out in [(0, 3, 4), (1, 3, 4), (7, 3, 10), (7, 80, 3), (70, 3, 4)]:
-        X, weights = rng.normal(size=(n_rows, n_in)), rng.normal(size=(n_in, n_out))
-        np.testing.assert_allclose(ops.multiply(X, weights), X @ weights, rtol=1e-12)
-        out = np.empty((n_rows, 2 * n_out))[:, n_out:]
-        assert ops.multiply(X, weights, out=out) is out
-        np.testing.assert_allclose(out, X @ weights, rtol=1e-12)
+@pytest.mark.parametrize("name", LAYERS)
+def test_changed_weights_of_the_networks_layers_count(name, rng):
+    make, kind = LAYERS[name]
+    X = as_single(make_input(kind, Layout.from_lengths(IN_SINGLE, LENGTHS), rng))
+    model, other = (in_single(ops.use_fast_cpu(make(5, 0.3)), rng) for _ in range(2))
+    assert not np.allclose(flat(model.predict(X))[0], flat(other.predict(X))[0])
+    for own, source in zip(model.walk(), other.walk(), strict=True):
+        for param in own.param_names:
+            own.set_param(param, source.get_param(param))
+    for found, expected in zip(flat(model.predict(X)), flat(other.predict(X)), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.usefixtures("simd")
+@pytest.mark.parametrize("n_out", [0, 1, 32, 70])
+@pytest.mark.parametrize("n_rows", [0, 1, 11, 12, 31])
+def test_products_are_those_of_numpy(n_rows, n_out, rng):
+    """Of any number of rows and columns; each row has the same result alone."""
+    for n_in in (0, 1, 30):
+        X, W = (rng.normal(size=shape).astype("f") for shape in ((n_rows, n_in), (n_in, n_out)))
+        weights, found = kernel.Weights(W), np.full((n_rows, n_out), np.nan, dtype="f")
+        weights.multiply(X, found)
+        np.testing.assert_allclose(found, X @ W, rtol=1e-5, atol=1e-5)
+        for row, expected in zip(X, found, strict=True):
+            alone = np.empty((1, n_out), dtype="f")
+            weights.multiply(row[None], alone)
+            np.testing.assert_allclose(alone[0], expected, rtol=1e-5, atol=1e-5)
