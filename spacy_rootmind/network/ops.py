@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from thinc.api import LayerNorm, Linear, Maxout, Model, NumpyOps, expand_window
+from thinc.api import LayerNorm, Linear, Maxout, Model, NumpyOps, Softmax_v2, expand_window
 
 from spacy_rootmind.compat import forward_of, set_forward
 from spacy_rootmind.kernel import layers as kernel
@@ -90,20 +90,26 @@ class Products:
         """Copy, and send to other processes, without what is kept."""
         return type(self), ()
 
-    def multiply(self, model: Any, name: str, W: Any, X: Any, is_train: bool) -> Any:
-        """Multiply rows X by W, (n_in, n_out) or several, (n, n_in, n_out), of a parameter."""
+    def prepare(
+        self, model: Any, name: str, W: Any, X: Any, is_train: bool
+    ) -> list[kernel.Weights] | None:
+        """Prepare W, (n_in, n_out) or several, (n, n_in, n_out), of a parameter, to multiply X.
+
+        Returns None in training, and for arrays that compiled loops do not take.
+        """
         self.is_trained = self.is_trained or is_train
-        is_served = not getattr(model.ops, "use_blis", True) and X.dtype == W.dtype == "float32"
-        if is_train or not is_served:
-            return X @ W if W.ndim > 2 else model.ops.gemm(X, W.T, trans2=True)
+        if is_train or getattr(model.ops, "use_blis", True) or not X.dtype == W.dtype == "float32":
+            return None
         source, weights = self.kept.get(name, (None, []))
         if source is not model.get_param(name) or self.is_trained:
             weights = [kernel.Weights(own) for own in (W if W.ndim > 2 else [W])]
             self.kept[name] = model.get_param(name), weights
-        found = np.empty((len(weights), len(X), W.shape[-1]), dtype="float32")
-        for own, out in zip(weights, found, strict=True):
-            own.multiply(X, out)
-        return found if W.ndim > 2 else found[0]
+        return weights
+
+    def multiply(self, model: Any, name: str, W: Any, X: Any, is_train: bool) -> Any:
+        """Multiply rows X by weights W, (n_in, n_out), of a parameter."""
+        weights = self.prepare(model, name, W, X, is_train)
+        return model.ops.gemm(X, W.T, trans2=True) if weights is None else weights[0].multiply(X)
 
 
 class _Maxout(Products):
@@ -116,8 +122,10 @@ class _Maxout(Products):
             self.is_trained = self.is_trained or is_train
             return _MAXOUT(model, X, is_train)
         by_piece = W.reshape((b.size, -1))
-        products = self.multiply(model, "W", by_piece.T, X, is_train)
-        found, which = kernel.maxout(products, b, is_train)
+        weights = self.prepare(model, "W", by_piece.T, X, is_train)
+        if weights is not None:
+            return weights[0].maxout(X, b), no_backprop
+        found, which = kernel.maxout(model.ops.gemm(X, by_piece, trans2=True), b)
 
         def backprop(d_found: Any) -> Any:
             d_pieces = model.ops.backprop_maxout(d_found, which, pieces)
@@ -130,24 +138,25 @@ class _Maxout(Products):
 
 
 class _Linear(Products):
-    """Multiply rows and add a bias, as `thinc.api.Linear`."""
+    """Multiply rows and add a bias, as `thinc.api.Linear` and, for the largest, `Softmax_v2`."""
 
     def __call__(self, model: Any, X: Any, is_train: bool) -> tuple[Any, Callable]:
-        if is_train or not isinstance(model.ops, NumpyOps):
-            self.is_trained = self.is_trained or is_train
-            return _LINEAR(model, X, is_train)
-        found = self.multiply(model, "W", model.get_param("W").T, X, is_train)
+        weights = self.prepare(model, "W", model.get_param("W").T, X, is_train)
+        if weights is None or model.attrs.get("softmax_normalize"):
+            return (_SOFTMAX if "softmax_normalize" in model.attrs else _LINEAR)(model, X, is_train)
+        found = weights[0].multiply(X)
         found += model.get_param("b")
         return found, no_backprop
 
 
 # Thinc's own forward passes.
-_LAYER_NORM, _MAXOUT, _LINEAR, _EXPAND_WINDOW = (
-    forward_of(layer()) for layer in (LayerNorm, Maxout, Linear, expand_window)
+_LAYER_NORM, _MAXOUT, _LINEAR, _SOFTMAX, _EXPAND_WINDOW = (
+    forward_of(layer()) for layer in (LayerNorm, Maxout, Linear, Softmax_v2, expand_window)
 )
 _COMPILED = {
     _LAYER_NORM: lambda: _layer_norm,
     _EXPAND_WINDOW: lambda: _expand_window,
     _MAXOUT: _Maxout,
     _LINEAR: _Linear,
+    _SOFTMAX: _Linear,
 }

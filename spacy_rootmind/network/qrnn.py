@@ -14,6 +14,7 @@ from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network.dropout import RATE, sentence_dropout
 from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.network.ops import Products
+from spacy_rootmind.network.type_cache import no_backprop
 from spacy_rootmind.network.types import Floats2d, Floats3d, Ints2d
 
 InT = tuple[Floats2d, Layout]
@@ -101,11 +102,14 @@ def _run_compiled(
 ) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
     """Run the recurrence over one sentence after another."""
     rows = rows.astype("float32", copy=False)
-    gates = products.multiply(model, "W", model.get_param("W"), rows, is_train)
-    cells, states = kernel.qrnn(gates, model.get_param("b"), layout.roots, layout.lengths)
+    W, b, sentences = model.get_param("W"), model.get_param("b"), (layout.roots, layout.lengths)
+    sides = products.prepare(model, "W", W, rows, is_train)
+    if sides is not None:
+        return kernel.qrnn_states(rows, sides, b, *sentences), no_backprop
+    gates = rows @ W
+    cells, states = kernel.qrnn(gates, b, *sentences)
 
     def backprop(d_states: Floats2d) -> Floats2d:
-        sentences = layout.roots, layout.lengths
         d_gates = kernel.qrnn_gradient(gates, *sentences, cells, np.ascontiguousarray(d_states))
         return _backprop_product(model, rows.T, d_gates).sum(axis=0)
 
