@@ -160,7 +160,7 @@ def forward(
 
 def _on_device(model: Model[LabelInput, OutT], X: LabelInput, is_train: bool) -> TermInput:
     """Copy arcs to the device."""
-    deps, heads = (rows.astype(np.intp, copy=False) for rows in (X.deps, X.heads))
+    deps, heads = X.deps.astype(np.intp, copy=False), X.heads.astype(np.intp, copy=False)
     arrays = [deps, heads, X.layout.arc_distances(deps, heads)]
     # Many arcs of few words, as in alternative trees.
     if not is_train and len(deps) > len(X.rows):
@@ -463,14 +463,14 @@ def find_best_labels(
     Scores are divided by the temperature.
     """
     xp = labeller.ops.xp
-    parts = [(np.zeros(0, dtype=np.int64), np.zeros(0))]
-    for _, scores in iterate_label_scores(labeller, trees, deps, heads):
+    labels, log_probs = np.empty(len(deps), dtype=np.int64), np.empty(len(deps))
+    for start, scores in iterate_label_scores(labeller, trees, deps, heads):
         behind = scores - scores.max(axis=1, keepdims=True)
         totals = xp.exp(behind / temperature).sum(axis=1)
         total, best = to_host(xp, [totals, scores.argmax(axis=1)])
-        parts.append((best, -np.log(total.astype(np.float64))))
-    columns, log_probs = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return columns + 1, log_probs
+        own = slice(start, start + len(best))
+        labels[own], log_probs[own] = best + 1, -np.log(total.astype(np.float64))
+    return labels, log_probs
 
 
 def find_label_log_probs(

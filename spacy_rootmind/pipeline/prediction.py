@@ -4,6 +4,7 @@ Token vectors and boundaries are computed for a batch of Docs. Its sentences are
 batches of bounded size, however long a Doc is.
 """
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -119,21 +120,18 @@ def _parse_sentences(
     context: PredictionContext,
 ) -> ParsedSentences:
     """Parse sentences in batches of bounded size, in order."""
-    positions = [len(sentence.words) + 1 for sentence in sentences]
-    costs = [m * max(m, MIN_SCORES) for m in positions]
-    parts = []
+    costs = [(m := len(sentence.words) + 1) * max(m, MIN_SCORES) for sentence in sentences]
+    none = np.zeros(0, dtype=np.int32)
+    parts = [ParsedSentences(none, none, [])]
     if len(vectors) > 1:
         vectors = [model.ops.xp.concatenate(vectors)]
     for batch in _batches(sentences, costs, MAX_SCORES):
         # Without the callback, which would keep the output of every layer alive.
         scores = score(model, vectors, [[each.rows for each in batch]], is_train=False)[0]
         parts.append(parse_scored(model, scores, batch, context))
-    none = np.zeros(0, dtype=np.int32)
-    return ParsedSentences(
-        np.concatenate([none, *(part.heads for part in parts)]),
-        np.concatenate([none, *(part.labels for part in parts)]),
-        [details for part in parts for details in part.details],
-    )
+    heads, labels, details = zip(*parts, strict=True)
+    chained = list(itertools.chain.from_iterable(details))
+    return ParsedSentences(np.concatenate(heads), np.concatenate(labels), chained)
 
 
 def parse_scored(

@@ -160,8 +160,8 @@ def decode_valid(
     """
     best = decode_labelled(scores, find_labels, temperature=temperature, projective=projective)
     places = list(itertools.starmap(slice, itertools.pairwise(best.roots.tolist())))
-    heads, labels = ([own[place] for place in places] for own in (best.heads, best.labels))
-    valid = rules.are_valid(range(len(scores)), heads, labels)
+    heads = [best.heads[place] for place in places]
+    valid = rules.are_valid(range(len(scores)), heads, [best.labels[place] for place in places])
     trees = ValidTrees(
         best.heads,
         best.labels,
