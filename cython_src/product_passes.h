@@ -1,10 +1,10 @@
-/* The product of rows and weights, for processors with fused multiply-add and vectors of 4 * LANES
+/* The product of rows and weights, for processors with fused multiply-add and vectors of 4 * WIDE
  * bytes. `layer_simd.h` includes it once for each kind.
  *
- * Weights lie in panels of 2 * LANES columns, the last one filled up with zeros. Sums have one
+ * Weights lie in panels of 2 * WIDE columns, the last one filled up with zeros. Sums have one
  * product after the other, so that they depend on neither the processor nor the other rows.
  */
-typedef float PASS(vector) __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef float PASS(vector) __attribute__((vector_size(4 * WIDE), aligned(4), may_alias));
 
 /* Some neighbouring rows and a panel, of which `columns` are wanted. */
 PASS_FUNCTION static INLINED void PASS(tile)(
@@ -18,7 +18,7 @@ PASS_FUNCTION static INLINED void PASS(tile)(
     for (i = 0; i < height; ++i)
         sums[i][0] = sums[i][1] = (PASS(vector)){0};
     for (k = 0; k < width; ++k) {
-        const PASS(vector) *pair = (const PASS(vector) *)(panel + 2 * LANES * k);
+        const PASS(vector) *pair = (const PASS(vector) *)(panel + 2 * WIDE * k);
         const PASS(vector) left = pair[0], right = pair[1];
 #pragma GCC unroll 12
         for (i = 0; i < height; ++i) {
@@ -28,7 +28,7 @@ PASS_FUNCTION static INLINED void PASS(tile)(
     }
 #pragma GCC unroll 12
     for (i = 0; i < height; ++i) {
-        if (columns >= 2 * LANES) {
+        if (columns >= 2 * WIDE) {
             ((PASS(vector) *)(out + i * n_out))[0] = sums[i][0];
             ((PASS(vector) *)(out + i * n_out))[1] = sums[i][1];
         } else
@@ -42,7 +42,7 @@ PASS_FUNCTION static void PASS(multiply)(
     ptrdiff_t n_out)
 {
     ptrdiff_t i, first, height;
-    for (first = 0; first < n_out; first += 2 * LANES) {
+    for (first = 0; first < n_out; first += 2 * WIDE) {
         /* Tiles of nearly the same height, since low ones are slow. */
         for (i = 0; i < n; i += height) {
             const ptrdiff_t tiles = (n - i + MOST - 1) / MOST;
