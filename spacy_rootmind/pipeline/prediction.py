@@ -46,14 +46,12 @@ from spacy_rootmind.guidelines.constraints import (
 )
 from spacy_rootmind.network.architecture import (
     ParserModel,
-    find_boundaries,
     find_vectors,
     require_finite,
-    score,
 )
-from spacy_rootmind.network.boundaries import NOT_A_WORD
+from spacy_rootmind.network.boundaries import NOT_A_WORD, BoundaryInput
 from spacy_rootmind.network.listeners import listeners_in
-from spacy_rootmind.network.tree_scorer import TreeScores
+from spacy_rootmind.network.tree_scorer import TreeInput, TreeScores
 from spacy_rootmind.network.types import Floats2d
 from spacy_rootmind.pipeline.details import find_details, sigmoid
 from spacy_rootmind.pipeline.sentence_parser import (
@@ -126,8 +124,8 @@ def _parse_sentences(
     if len(vectors) > 1:
         vectors = [model.ops.xp.concatenate(vectors)]
     for batch in _batches(sentences, costs, MAX_SCORES):
-        # Without the callback, which would keep the output of every layer alive.
-        scores = score(model, vectors, [[each.rows for each in batch]], is_train=False)[0]
+        given = TreeInput(vectors, [[each.rows for each in batch]])
+        scores = model.get_ref("trees").predict(given)
         parts.append(parse_scored(model, scores, batch, context))
     heads, labels, details = zip(*parts, strict=True)
     chained = list(itertools.chain.from_iterable(details))
@@ -215,7 +213,8 @@ def _slices(n: int) -> Iterator[tuple[int, int, int, int]]:
 def _find_log_odds(
     model: ParserModel, vectors: list[Floats2d], words: Sequence[NDArray[np.int64]]
 ) -> NDArray[np.floating]:
-    log_odds = model.ops.to_numpy(find_boundaries(model, vectors, words, is_train=False)[0])
+    boundaries = model.get_ref("boundaries").predict(BoundaryInput(vectors, words))
+    log_odds = model.ops.to_numpy(boundaries)
     require_finite(np, log_odds, "boundary")
     return log_odds
 
