@@ -4,8 +4,8 @@ Usage: python benchmarks/instructions.py [--smoke] [--update]
 
 Runs the cases under callgrind, each once as a warm-up and once counted. Instructions do not depend
 on other work on the machine, and Python's start is left out. Instructions
-of this package's compiled modules count; for the parser, all except those in BLAS and in
-the C library. They depend on the
+of this package's compiled modules count, products among them; for the parser, all except those in
+BLAS and in the C library. They depend on the
 compiler, on the processor's instruction set and, for the parser, on the Python version: each
 combination has its own baseline in instructions.json. Repeated runs differ by less than 0.1 %;
 a case that takes over 3 % more than its baseline is an error. `--update` writes the counts as the

@@ -43,6 +43,20 @@ typedef struct {
 #define PASS(name) name##_avx2
 #define PASS_FUNCTION __attribute__((target("avx2,fma")))
 #include "layer_passes.h"
+#define WIDE 8
+#define MOST 6
+#include "product_passes.h"
+#undef WIDE
+#undef MOST
+#undef PASS
+#undef PASS_FUNCTION
+
+#define PASS(name) name##_avx512
+#define PASS_FUNCTION __attribute__((target("avx512f,fma")))
+#include "layer_passes.h"
+#define WIDE 16
+#define MOST 12
+#include "product_passes.h"
 #undef PASS
 #undef PASS_FUNCTION
 #endif
@@ -54,5 +68,25 @@ typedef struct {
             move_averages_##ISA                                                                  \
     }
 DEFINE_TABLE(LayerPasses, layer_passes, LAYER_PASSES)
+
+/* A product, and the columns of its panels; none where NumPy's is to be used. */
+typedef struct {
+    void (*multiply)(
+        const float *, ptrdiff_t, ptrdiff_t, const float *, float *, ptrdiff_t);
+    ptrdiff_t columns;
+} Product;
+
+static Product best_product(int simd)
+{
+    Product found = {NULL, 0};
+#ifdef HAS_AVX2_PASSES
+    if (simd && has_avx512()) {
+        layer_passes = (LayerPasses)LAYER_PASSES(avx512);
+        found.multiply = multiply_avx512, found.columns = 32;
+    } else if (simd)
+        found.multiply = multiply_avx2, found.columns = 16;
+#endif
+    return found;
+}
 
 #endif

@@ -33,23 +33,137 @@ cdef extern from "layer_simd.h" nogil:
         ) noexcept nogil
         void (*move_averages)(float*, const float*, float, Py_ssize_t) noexcept nogil
 
+    ctypedef struct Product:
+        void (*multiply)(
+            const float*, Py_ssize_t, Py_ssize_t, const float*, float*, Py_ssize_t
+        ) noexcept nogil
+        Py_ssize_t columns
+
     LayerPasses layer_passes
     bint choose_layer_passes(bint simd) noexcept
+    Product best_product(bint simd) noexcept
 
 cdef enum:
     # Weights that an optimizer updates at a time, which stay in the processor's nearest cache.
     BLOCK = 1024
+    # Rows of products that stay in the caches until they are used.
+    ROWS = 96
+
+
+cdef Product product
 
 
 def use_simd(bint wanted):
     """Use the processor's SIMD instructions, or none; as `simd.use_simd`."""
-    return choose_layer_passes(wanted)
+    global product
+    cdef bint found = choose_layer_passes(wanted)
+    product = best_product(found)
+    return found
 
 
 use_simd(True)
 
 
+# --- products ----------------------------------------------------------------------------------
+
+
+cdef class Weights:
+    """Weights of a product, (n_in, n_out), in the order in which the processor reads them.
+
+    Where it has no AVX2, products are NumPy's.
+    """
+    cdef Product product
+    cdef object plain
+    cdef float[:, :, ::1] panels
+    cdef Py_ssize_t n_in, n_out
+
+    def __cinit__(self, plain not None):
+        cdef Py_ssize_t n_panels
+        self.product = product
+        self.n_in, self.n_out = plain.shape
+        if product.multiply is NULL:
+            self.plain = np.array(plain, dtype=np.float32, order="C")
+            return
+        n_panels = (self.n_out + product.columns - 1) // product.columns
+        filled = np.zeros((self.n_in, n_panels * product.columns), dtype=np.float32)
+        filled[:, :self.n_out] = plain
+        panels = filled.reshape(self.n_in, n_panels, product.columns).swapaxes(0, 1)
+        self.panels = np.ascontiguousarray(panels)
+
+    cdef int apply(self, const float* rows, Py_ssize_t n, float* out) except -1 nogil:
+        """Multiply n rows, (n, n_in), by the weights, to `out`, (n, n_out)."""
+        if self.product.multiply is not NULL:
+            self.product.multiply(rows, n, self.n_in, &self.panels[0, 0, 0], out, self.n_out)
+            return 0
+        with gil:
+            X, found = <const float[:n, :self.n_in]>rows, <float[:n, :self.n_out]>out
+            np.matmul(X, self.plain, out=np.asarray(found))
+        return 0
+
+    cdef const float[:, ::1] as_rows(self, rows):
+        if rows.shape[1] != self.n_in:
+            raise ValueError(f"expected rows of width {self.n_in}, received {rows.shape[1]}")
+        return np.ascontiguousarray(rows)
+
+    def multiply(self, rows not None):
+        """Multiply rows, (n, n_in), by the weights: (n, n_out)."""
+        cdef const float[:, ::1] X = self.as_rows(rows)
+        products = np.empty((X.shape[0], self.n_out), dtype=np.float32)
+        cdef float[:, ::1] out = products
+        if products.size:
+            with nogil:
+                self.apply(&X[0, 0], X.shape[0], &out[0, 0])
+        return products
+
+    def maxout(self, rows not None, const float[:, ::1] bias not None):
+        """Find the largest of each p neighbours in the products plus a bias, as `maxout`."""
+        cdef const float[:, ::1] X = self.as_rows(rows)
+        cdef Py_ssize_t block, first, n, w = bias.shape[0]
+        largest = np.empty((X.shape[0], w), dtype=np.float32)
+        cdef float[:, ::1] out = largest
+        cdef float[:, ::1] products = np.empty((min(X.shape[0], ROWS), self.n_out), np.float32)
+        cdef int[::1] which = np.empty(w, dtype=np.int32)
+        if largest.size:
+            with nogil:
+                for block in range((X.shape[0] + ROWS - 1) // ROWS):
+                    first = block * ROWS
+                    n = min(ROWS, X.shape[0] - first)
+                    self.apply(&X[first, 0], n, &products[0, 0])
+                    find_largest(&products[0, 0], n, bias, &out[first, 0], &which[0], 0)
+        return largest
+
+
+cdef void find_largest(
+    const float* rows, Py_ssize_t n, const float[:, ::1] bias, float* out, int* which,
+    Py_ssize_t stride
+) noexcept nogil:
+    """Find the largest neighbours of n rows, and which these are, at each `stride` of `which`."""
+    cdef Py_ssize_t i, w = bias.shape[0], width = w * bias.shape[1]
+    for i in range(n):
+        if bias.shape[1] == 2:
+            layer_passes.maxout2(
+                rows + i * width, &bias[0, 0], out + i * w, which + i * stride, w)
+        else:
+            layer_passes.maxout3(
+                rows + i * width, &bias[0, 0], out + i * w, which + i * stride, w)
+
+
 # --- qrnn --------------------------------------------------------------------------------------
+
+
+cdef void run_direction(
+    float* gates, const float* bias, Py_ssize_t n, bint backwards, float* cells, float* states,
+    Py_ssize_t h
+) noexcept nogil:
+    """Run a layer over the n rows of a sentence; states are half of rows of 2 h."""
+    cdef Py_ssize_t k, row
+    cdef const float* before = NULL
+    for k in range(n):
+        row = n - 1 - k if backwards else k
+        layer_passes.qrnn_cell(
+            gates + row * 3 * h, bias, before, cells + row * h, states + row * 2 * h, h
+        )
+        before = cells + row * h
 
 
 def qrnn(
@@ -63,24 +177,53 @@ def qrnn(
     and `lengths` its words. Returns the cells, (2, n_rows, h), and the states, (n_rows, 2 h):
     forward and backward, side by side.
     """
-    cdef Py_ssize_t n_rows = gates.shape[1], h = gates.shape[2] // 3, i, k, row, n
+    cdef Py_ssize_t n_rows = gates.shape[1], h = gates.shape[2] // 3, i, row
     cdef int side
-    cdef const float* before
     cdef float[:, :, ::1] cells = np.empty((2, n_rows, h), dtype=np.float32)
     cdef float[:, ::1] states = np.empty((n_rows, 2 * h), dtype=np.float32)
     with nogil:
         for side in range(2):
             for i in range(roots.shape[0]):
-                before = NULL
-                n = lengths[i]
-                for k in range(n + 1):
-                    row = roots[i] + (n - k if side else k)
-                    layer_passes.qrnn_cell(
-                        &gates[side, row, 0], &bias[side, 0, 0], before, &cells[side, row, 0],
-                        &states[row, side * h], h
-                    )
-                    before = &cells[side, row, 0]
+                row = roots[i]
+                run_direction(
+                    &gates[side, row, 0], &bias[side, 0, 0], lengths[i] + 1, side,
+                    &cells[side, row, 0], &states[row, side * h], h
+                )
     return cells.base, states.base
+
+
+def qrnn_states(
+    rows, list sides, const float[:, :, ::1] bias, const Py_ssize_t[::1] roots,
+    const Py_ssize_t[::1] lengths
+):
+    """Find the states of `qrnn` from rows and the weights of both directions.
+
+    Gates of a few sentences at a time are computed, and stay in the processor's caches.
+    """
+    cdef Weights weights = sides[0]
+    cdef const float[:, ::1] X = weights.as_rows(rows)
+    cdef Py_ssize_t h = bias.shape[2] // 3, n_sentences = roots.shape[0], first, stop, i, row, n
+    cdef Py_ssize_t room = ROWS + np.max(lengths, initial=0)
+    cdef int side
+    cdef float[:, ::1] gates = np.empty((room, 3 * h), dtype=np.float32)
+    cdef float[:, ::1] cells = np.empty((room, h), dtype=np.float32)
+    cdef float[:, ::1] states = np.empty((X.shape[0], 2 * h), dtype=np.float32)
+    for side in range(2):
+        weights, stop = sides[side], 0
+        while stop < n_sentences:
+            first, n = stop, 0
+            while stop < n_sentences and n < ROWS:
+                n += lengths[stop] + 1
+                stop += 1
+            with nogil:
+                weights.apply(&X[roots[first], 0], n, &gates[0, 0])
+                for i in range(first, stop):
+                    row = roots[i] - roots[first]
+                    run_direction(
+                        &gates[row, 0], &bias[side, 0, 0], lengths[i] + 1, side, &cells[row, 0],
+                        &states[roots[i], side * h], h
+                    )
+    return states.base
 
 
 def qrnn_gradient(
@@ -317,27 +460,18 @@ def layer_norm_gradient(
     return d_rows.base, d_G.base, d_b.base
 
 
-def maxout(const float[:, ::1] rows, const float[:, ::1] bias, bint with_which):
+def maxout(const float[:, ::1] rows, const float[:, ::1] bias):
     """Find the largest of each p = 2 or 3 neighbours in rows (n_rows, w * p) plus a bias (w, p).
 
-    If wanted, also returns which of the neighbours that is, the first of equals: (n_rows, w).
+    Also returns which of the neighbours that is, the first of equals: (n_rows, w).
     """
-    cdef Py_ssize_t i, w = bias.shape[0], pieces = bias.shape[1]
-    found = np.empty((rows.shape[0], w), dtype=np.float32)
-    cdef float[:, ::1] out = found
-    cdef int[:, ::1] which = np.empty((rows.shape[0] if with_which else 1, w), dtype=np.int32)
-    if w:
+    cdef Py_ssize_t n = rows.shape[0], w = bias.shape[0]
+    cdef float[:, ::1] out = np.empty((n, w), dtype=np.float32)
+    cdef int[:, ::1] which = np.empty((n, w), dtype=np.int32)
+    if n and w:
         with nogil:
-            for i in range(rows.shape[0]):
-                if pieces == 2:
-                    layer_passes.maxout2(
-                        &rows[i, 0], &bias[0, 0], &out[i, 0], &which[with_which * i, 0], w
-                    )
-                else:
-                    layer_passes.maxout3(
-                        &rows[i, 0], &bias[0, 0], &out[i, 0], &which[with_which * i, 0], w
-                    )
-    return found, which.base
+            find_largest(&rows[0, 0], n, bias, &out[0, 0], &which[0, 0], w)
+    return out.base, which.base
 
 
 # --- optimizer ---------------------------------------------------------------------------------

@@ -15,12 +15,14 @@
 #define CPU_OSXSAVE (1u << 27)
 #define CPU_AVX (1u << 28)
 #define CPU_AVX2 (1u << 5)
-/* The registers, of 16 and of 32 bytes, that the system keeps for each process. */
+#define CPU_AVX512F (1u << 16)
+/* The registers, of 16 and of 32 bytes, that the system keeps for each process; all of 64 bytes. */
 #define KEPT_REGISTERS 6u
+#define KEPT_AVX512 0xe6u
 
-/* Whether AVX2 and FMA work here, by the processor and by the system. With the variable
- * ROOTMIND_PORTABLE, tests see another processor: `nox -s kernels`. */
-static inline int has_avx2_and_fma(void)
+/* Whether the processor has FMA and a feature `wanted`, and the system keeps its `registers`. With the variable ROOTMIND_PORTABLE, tests see another processor:
+ * `nox -s kernels`. */
+static inline int has_features(unsigned wanted, unsigned registers)
 {
     const unsigned needed = CPU_FMA | CPU_OSXSAVE | CPU_AVX;
     unsigned a, b, c, d, kept, above;
@@ -29,10 +31,13 @@ static inline int has_avx2_and_fma(void)
     if (!__get_cpuid(1, &a, &b, &c, &d) || (c & needed) != needed)
         return 0;
     __asm__("xgetbv" : "=a"(kept), "=d"(above) : "c"(0));
-    if ((kept & KEPT_REGISTERS) != KEPT_REGISTERS)
+    if ((kept & registers) != registers)
         return 0;
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & CPU_AVX2) != 0;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & wanted) != 0;
 }
+
+static inline int has_avx2_and_fma(void) { return has_features(CPU_AVX2, KEPT_REGISTERS); }
+static inline int has_avx512(void) { return has_features(CPU_AVX512F, KEPT_AVX512); }
 #endif
 
 #endif

@@ -225,7 +225,7 @@ class ParseDetails:
     def is_empty(self) -> bool:
         """Whether nothing was found."""
         parts = self.confidence, self.arcs, self.alternatives, self.trees, self.guideline_status
-        return not self.distributions and all(part is None for part in parts)
+        return not self.distributions and parts.count(None) == len(parts)
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to arrays, numbers, lists and dicts, which spaCy can serialize."""

@@ -66,9 +66,9 @@ class TokenRow:
         self.docs = list(docs)
         self.bounds = np.cumsum([0, *map(len, self.docs)])
         self.firsts = self.bounds[:-1][self.bounds[1:] > self.bounds[:-1]]
-        label, mark, *flags = read_tokens(self.docs)[3:]
-        self.has_label, self.is_space, self.is_alpha = (own != 0 for own in (label, *flags))
-        self.marks = mark.astype(np.int8)
+        columns = read_tokens(self.docs)
+        self.has_label, self.is_space, self.is_alpha = columns[[3, 5, 6]] != 0
+        self.marks = columns[4].astype(np.int8)
         self.words = np.flatnonzero(~self.is_space)
 
     def __len__(self) -> int:

@@ -1,6 +1,7 @@
 """Biaffine arc scores with relative position (Dozat & Manning 2017, section 3)."""
 
 from collections.abc import Callable
+from functools import partial
 
 from thinc.api import Maxout, Model, uniform_init
 
@@ -8,6 +9,7 @@ from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network import distance
 from spacy_rootmind.network.dropout import RATE, sentence_dropout
 from spacy_rootmind.network.layout import Bucket, Layout
+from spacy_rootmind.network.ops import Products
 from spacy_rootmind.network.types import Floats2d, Floats3d
 
 InT = tuple[Floats2d, Layout]
@@ -41,7 +43,7 @@ def BiaffineArcs(hidden_width: int, dropout: float, nI: int | None = None) -> Mo
     """
     return Model(
         "biaffine_arcs",
-        forward,
+        partial(forward, Products()),
         init=init,
         dims={"nI": nI, "nH": hidden_width},
         params={"W": None, "b": None, "dep_distance": None, "head_distance": None},
@@ -65,7 +67,7 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -
 
 
 def forward(
-    model: Model[InT, OutT], X: InT, is_train: bool
+    products: Products, model: Model[InT, OutT], X: InT, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
     """Score the arcs; the callback takes gradients of the scores to the gradient of the rows."""
     rows, layout = X
@@ -78,9 +80,9 @@ def forward(
     W: Floats2d = model.get_param("W")
     dep_distance: Floats2d = model.get_param("dep_distance")
     head_distance: Floats2d = model.get_param("head_distance")
-    DW = ops.gemm(D, W) + model.get_param("b")
-    D_near = ops.gemm(D, dep_distance)
-    H_near = ops.gemm(H, head_distance)
+    DW = products.multiply(model, "W", W, D, is_train) + model.get_param("b")
+    D_near = products.multiply(model, "dep_distance", dep_distance, D, is_train)
+    H_near = products.multiply(model, "head_distance", head_distance, H, is_train)
     scores = [_score_bucket(bucket, DW, H, D_near, H_near) for bucket in buckets]
 
     def backprop(d_scores: OutT) -> Floats2d:

@@ -1,8 +1,8 @@
 """The parser's network, registered as `spacy_rootmind.BiaffineParser.v1`.
 
 A forward pass has four steps, and training, calibration and prediction share them: `find_vectors`
-(of tokens), `find_boundaries` (of sentences), `score` (arcs of given sentences) and, from
-`label_scorer`, labels of chosen arcs. The model itself runs them in this order.
+(of tokens), and the layers "boundaries" (of sentences), "trees" (arcs of given sentences) and
+"labels" (of chosen arcs). The model itself runs them in this order.
 
 Docs pass through to the token vectors and features; nothing here reads them.
 """
@@ -277,8 +277,9 @@ def forward(
     docs, sentences, words, choose_arcs = _as_input(X)
     words = [np.arange(len(doc)) for doc in docs] if words is None else words
     vectors, backprop_vectors = find_vectors(model, docs, is_train)
-    boundaries, backprop_boundaries = find_boundaries(model, vectors, words, is_train)
-    trees, backprop_trees = score(model, vectors, sentences, is_train)
+    given = BoundaryInput(vectors, words)
+    boundaries, backprop_boundaries = model.get_ref("boundaries")(given, is_train)
+    trees, backprop_trees = model.get_ref("trees")(TreeInput(vectors, sentences), is_train)
     labels, backprop_labels = None, []
     if choose_arcs is not None:
         labeller = model.get_ref("labels")
@@ -333,29 +334,6 @@ def reading_layers(model: ParserModel) -> list[Tok2Vec]:
     """List the layers that read Docs: the token vectors, and the features if there are any."""
     features = model.maybe_get_ref("features")
     return [model.get_ref("tok2vec"), *([] if features is None else [features])]
-
-
-def find_boundaries(
-    model: ParserModel,
-    vectors: list[Floats2d],
-    words: Sequence[NDArray[np.int64]],
-    is_train: bool,
-) -> tuple[Floats1d, Callable[[Floats1d], list[Floats2d]]]:
-    """Compute the log-odds that each token starts a sentence, one Doc after another.
-
-    `words` lists the tokens of each Doc that are words.
-    """
-    return model.get_ref("boundaries")(BoundaryInput(vectors, words), is_train)
-
-
-def score(
-    model: ParserModel,
-    vectors: list[Floats2d],
-    sentences: Sequence[Sequence[NDArray[np.int64]]],
-    is_train: bool,
-) -> tuple[TreeScores, Callable[[TreeGradient], list[Floats2d]]]:
-    """Score the arcs of the given sentences, from the token vectors of their Docs."""
-    return model.get_ref("trees")(TreeInput(vectors, sentences), is_train)
 
 
 def _as_input(X: Docs | ParserInput) -> ParserInput:

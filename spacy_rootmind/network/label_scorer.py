@@ -5,6 +5,7 @@ number i + 1: number 0 is the root's label, which needs no score, as in `RootMST
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network import distance
 from spacy_rootmind.network.dropout import RATE, sentence_dropout
 from spacy_rootmind.network.layout import Layout
+from spacy_rootmind.network.ops import Products
 from spacy_rootmind.network.transfer import to_device, to_host
 from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.network.types import Floats2d, Floats3d, Ints1d
@@ -158,7 +160,7 @@ def forward(
 
 def _on_device(model: Model[LabelInput, OutT], X: LabelInput, is_train: bool) -> TermInput:
     """Copy arcs to the device."""
-    deps, heads = (rows.astype(np.intp, copy=False) for rows in (X.deps, X.heads))
+    deps, heads = X.deps.astype(np.intp, copy=False), X.heads.astype(np.intp, copy=False)
     arrays = [deps, heads, X.layout.arc_distances(deps, heads)]
     # Many arcs of few words, as in alternative trees.
     if not is_train and len(deps) > len(X.rows):
@@ -196,7 +198,7 @@ def biaffine_term(
         params |= dict.fromkeys(PROJECTIONS)
     return Model(
         "label_biaffine",
-        biaffine_forward,
+        partial(biaffine_forward, Products()),
         init=biaffine_init,
         dims=dims,
         params=params,
@@ -220,7 +222,7 @@ def biaffine_init(model: Model[TermInput, OutT], X: Any = None, Y: Any = None) -
 
 
 def biaffine_forward(
-    model: Model[TermInput, OutT], X: TermInput, is_train: bool
+    products: Products, model: Model[TermInput, OutT], X: TermInput, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
     """Score with one matrix product for all labels."""
     ops = model.ops
@@ -228,7 +230,8 @@ def biaffine_forward(
     def compute(side: int) -> Side:
         hidden, backprop_hidden = model.layers[side](X.rows, is_train)
         hidden, drop = sentence_dropout(model, X.layout, hidden, is_train)
-        projected, backprop_projected = _project(model, PROJECTIONS[side], hidden)
+        name = PROJECTIONS[side]
+        projected, backprop_projected = _project(products, model, name, hidden, is_train)
         return projected, lambda d: backprop_hidden(drop(backprop_projected(d)))
 
     (D_all, backprop_D), (H_all, backprop_H) = _sides(model, X, compute)
@@ -237,7 +240,8 @@ def biaffine_forward(
     U: Floats3d = model.get_param("U")
     width, n_labels, _ = U.shape
     U_flat = U.reshape((width, n_labels * width))
-    DU: Floats3d = ops.gemm(D, U_flat).reshape((-1, n_labels, width))
+    DU: Floats3d = products.multiply(model, "U", U_flat, D, is_train)
+    DU = DU.reshape((-1, n_labels, width))
     DU = DU if X.dep_of_arc is None else DU[X.dep_of_arc]
     scores = (DU @ H[:, :, None])[:, :, 0]
 
@@ -253,7 +257,9 @@ def biaffine_forward(
     return scores, backprop
 
 
-def _project(model: Model[TermInput, OutT], name: str, X: Floats2d) -> Side:
+def _project(
+    products: Products, model: Model[TermInput, OutT], name: str, X: Floats2d, is_train: bool
+) -> Side:
     """Append a one to each row, and project the rows if the layer has a rank."""
     ops = model.ops
     if not model.has_param(name):
@@ -266,7 +272,8 @@ def _project(model: Model[TermInput, OutT], name: str, X: Floats2d) -> Side:
         model.inc_grad(name, ops.xp.concatenate((of_rows, d_projected.sum(axis=0)[None])))
         return ops.gemm(d_projected, weights[:-1], trans2=True)
 
-    return ops.gemm(X, weights[:-1]) + weights[-1], backprop
+    projected = products.multiply(model, name, weights[:-1], X, is_train)
+    return projected + weights[-1], backprop
 
 
 def _scatter(
@@ -456,14 +463,14 @@ def find_best_labels(
     Scores are divided by the temperature.
     """
     xp = labeller.ops.xp
-    parts = [(np.zeros(0, dtype=np.int64), np.zeros(0))]
-    for _, scores in iterate_label_scores(labeller, trees, deps, heads):
+    labels, log_probs = np.empty(len(deps), dtype=np.int64), np.empty(len(deps))
+    for start, scores in iterate_label_scores(labeller, trees, deps, heads):
         behind = scores - scores.max(axis=1, keepdims=True)
         totals = xp.exp(behind / temperature).sum(axis=1)
         total, best = to_host(xp, [totals, scores.argmax(axis=1)])
-        parts.append((best, -np.log(total.astype(np.float64))))
-    columns, log_probs = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return columns + 1, log_probs
+        own = slice(start, start + len(best))
+        labels[own], log_probs[own] = best + 1, -np.log(total.astype(np.float64))
+    return labels, log_probs
 
 
 def find_label_log_probs(

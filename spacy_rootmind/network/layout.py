@@ -215,10 +215,8 @@ class Layout:
 
     def arc_distances(self, deps: Ints1d, heads: Ints1d) -> Ints1d:
         """Find the bucket of each arc's distance; `deps` and `heads` are flat rows."""
-        deps, heads = (rows.astype(np.intp, copy=False) for rows in (deps, heads))
-        return kernel.find_distances(
-            deps, heads, self.sentence_of_row, self.roots, distance.BUCKETS
-        )
+        ends = deps.astype(np.intp, copy=False), heads.astype(np.intp, copy=False)
+        return kernel.find_distances(*ends, self.sentence_of_row, self.roots, distance.BUCKETS)
 
 
 @lru_cache(maxsize=128)

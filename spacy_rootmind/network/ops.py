@@ -1,4 +1,4 @@
-"""Ways to a fast network on a CPU: NumPy's BLAS, compiled loops, and kept embeddings.
+"""Ways to a fast network on a CPU: products and loops that are compiled, and kept embeddings.
 
 The network's own layers run the loops of `kernel.layers` where their operations are `NumpyOps`,
 whose own loops also take NumPy's arrays in single precision. Thinc's layers get them from
@@ -9,22 +9,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from thinc.api import LayerNorm, Linear, Maxout, Model, NumpyOps, expand_window
+from thinc.api import LayerNorm, Linear, Maxout, Model, NumpyOps, Softmax_v2, expand_window
 
 from spacy_rootmind.compat import forward_of, set_forward
 from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network.type_cache import cache_embeddings, no_backprop
-from spacy_rootmind.network.types import Floats2d
-
-# OpenBLAS is about twice as fast at products of up to this many multiplications, on processors with
-# 512-bit vectors; with more rows than FEW, larger ones are as fast.
-PIECE, FEW = 1_000_000, 64
 
 
 def use_fast_cpu(model: Model[Any, Any]) -> Model[Any, Any]:
-    """Multiply matrices with NumPy's BLAS, not Thinc's; compile layers; keep vectors of types.
+    """Compile layers and their products; keep vectors of types; train with NumPy's BLAS.
 
-    NumPy's BLAS is about three times as fast on processors with 512-bit vectors. Layers with other
+    It is about three times as fast as Thinc's on processors with 512-bit vectors. Layers with other
     `Ops`, such as a GPU's, keep them; so does a shared tok2vec that the model only listens to.
 
     Returns
@@ -80,62 +75,57 @@ def _expand_window(model: Any, X: Any, is_train: bool) -> tuple[Any, Callable]:
     return kernel.windows(X, None), no_backprop
 
 
-def multiply(X: Floats2d, weights: Floats2d, out: Floats2d | None = None) -> Floats2d:
-    """Multiply rows by weights (n_in, n_out); a few rows in pieces that BLAS is fast at."""
-    n_out = weights.shape[1]
-    n_pieces = -(-len(X) * weights.size // PIECE)
-    if n_pieces < 2 or len(X) > FEW:
-        return np.matmul(X, weights, out=out)
-    out = np.empty((len(X), n_out), dtype=X.dtype) if out is None else out
-    width = -(-n_out // n_pieces)
-    for start in range(0, n_out, width):
-        columns = slice(start, start + width)
-        np.matmul(X, weights[:, columns], out=out[:, columns])
-    return out
+class Products:
+    """Products of rows by the parameters of a layer, or by matrices that are views of them.
 
-
-class _Product:
-    """The forward pass of a layer that multiplies rows by weights.
-
-    BLAS takes twice as long for the rows of a sentence if it has to transpose the weights itself.
-    In prediction, they are kept as it reads them, until the layer is trained: from then on, they
-    may change in place at any time. Copies of the layer may share the pass.
+    In prediction, weights are kept as the processor reads them, until the layer is trained: from
+    then on, they may change in place at any time. Copies of the layer may share what is kept.
     """
 
     def __init__(self) -> None:
         self.is_trained = False
-        self.kept: tuple[Any, Any] = None, None
+        self.kept: dict[str, tuple[Any, list[kernel.Weights]]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy, and send to other processes, without what is kept."""
         return type(self), ()
 
-    def multiply(self, model: Any, X: Any) -> Any:
-        """Multiply rows by the transposed weights W (..., n_in) in prediction."""
-        W = model.get_param("W")
-        if model.ops.use_blis:
-            return model.ops.gemm(X, W.reshape((-1, W.shape[-1])), trans2=True)
-        source, weights = self.kept
-        if source is not W or self.is_trained:
-            weights = np.ascontiguousarray(W.reshape((-1, W.shape[-1])).T)
-            self.kept = W, weights
-        return multiply(X, weights)
+    def prepare(
+        self, model: Any, name: str, W: Any, X: Any, is_train: bool
+    ) -> list[kernel.Weights] | None:
+        """Prepare W, (n_in, n_out) or several, (n, n_in, n_out), of a parameter, to multiply X.
+
+        Returns None in training, and for arrays that compiled loops do not take.
+        """
+        self.is_trained = self.is_trained or is_train
+        if is_train or getattr(model.ops, "use_blis", True) or not X.dtype == W.dtype == "float32":
+            return None
+        source, weights = self.kept.get(name, (None, []))
+        if source is not model.get_param(name) or self.is_trained:
+            weights = [kernel.Weights(own) for own in (W if W.ndim > 2 else [W])]
+            self.kept[name] = model.get_param(name), weights
+        return weights
+
+    def multiply(self, model: Any, name: str, W: Any, X: Any, is_train: bool) -> Any:
+        """Multiply rows X by weights W, (n_in, n_out), of a parameter."""
+        weights = self.prepare(model, name, W, X, is_train)
+        return model.ops.gemm(X, W.T, trans2=True) if weights is None else weights[0].multiply(X)
 
 
-class _Maxout(_Product):
+class _Maxout(Products):
     """Multiply rows and find the largest of each few results, as `thinc.api.Maxout`."""
 
     def __call__(self, model: Any, X: Any, is_train: bool) -> tuple[Any, Callable]:
-        self.is_trained = self.is_trained or is_train
-        b = model.get_param("b")
+        W, b = model.get_param("W"), model.get_param("b")
         pieces = b.shape[1]
         if not isinstance(model.ops, NumpyOps) or X.dtype != "float32" or pieces not in (2, 3):
+            self.is_trained = self.is_trained or is_train
             return _MAXOUT(model, X, is_train)
-        if not is_train:
-            return kernel.maxout(self.multiply(model, X), b, False)[0], no_backprop
-        W = model.get_param("W")
         by_piece = W.reshape((b.size, -1))
-        found, which = kernel.maxout(model.ops.gemm(X, by_piece, trans2=True), b, True)
+        weights = self.prepare(model, "W", by_piece.T, X, is_train)
+        if weights is not None:
+            return weights[0].maxout(X, b), no_backprop
+        found, which = kernel.maxout(model.ops.gemm(X, by_piece, trans2=True), b)
 
         def backprop(d_found: Any) -> Any:
             d_pieces = model.ops.backprop_maxout(d_found, which, pieces)
@@ -144,28 +134,29 @@ class _Maxout(_Product):
             model.inc_grad("W", model.ops.gemm(d_flat, X, trans1=True).reshape(W.shape))
             return model.ops.gemm(d_flat, by_piece)
 
-        return found, backprop
+        return found, backprop if is_train else no_backprop
 
 
-class _Linear(_Product):
-    """Multiply rows and add a bias, as `thinc.api.Linear`."""
+class _Linear(Products):
+    """Multiply rows and add a bias, as `thinc.api.Linear` and, for the largest, `Softmax_v2`."""
 
     def __call__(self, model: Any, X: Any, is_train: bool) -> tuple[Any, Callable]:
-        self.is_trained = self.is_trained or is_train
-        if is_train or not isinstance(model.ops, NumpyOps):
-            return _LINEAR(model, X, is_train)
-        found = self.multiply(model, X)
+        weights = self.prepare(model, "W", model.get_param("W").T, X, is_train)
+        if weights is None or model.attrs.get("softmax_normalize"):
+            return (_SOFTMAX if "softmax_normalize" in model.attrs else _LINEAR)(model, X, is_train)
+        found = weights[0].multiply(X)
         found += model.get_param("b")
         return found, no_backprop
 
 
 # Thinc's own forward passes.
-_LAYER_NORM, _MAXOUT, _LINEAR, _EXPAND_WINDOW = (
-    forward_of(layer()) for layer in (LayerNorm, Maxout, Linear, expand_window)
+_LAYER_NORM, _MAXOUT, _LINEAR, _SOFTMAX, _EXPAND_WINDOW = (
+    forward_of(layer()) for layer in (LayerNorm, Maxout, Linear, Softmax_v2, expand_window)
 )
 _COMPILED = {
     _LAYER_NORM: lambda: _layer_norm,
     _EXPAND_WINDOW: lambda: _expand_window,
     _MAXOUT: _Maxout,
     _LINEAR: _Linear,
+    _SOFTMAX: _Linear,
 }

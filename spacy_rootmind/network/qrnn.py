@@ -5,6 +5,7 @@ of cells run along the sentence.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from thinc.api import LayerNorm, Linear, Model, NumpyOps, Ops, glorot_uniform_init
@@ -12,7 +13,8 @@ from thinc.api import LayerNorm, Linear, Model, NumpyOps, Ops, glorot_uniform_in
 from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network.dropout import RATE, sentence_dropout
 from spacy_rootmind.network.layout import Layout
-from spacy_rootmind.network.ops import multiply
+from spacy_rootmind.network.ops import Products
+from spacy_rootmind.network.type_cache import no_backprop
 from spacy_rootmind.network.types import Floats2d, Floats3d, Ints2d
 
 InT = tuple[Floats2d, Layout]
@@ -47,7 +49,7 @@ def QRNN(hidden_width: int, dropout: float, nI: int | None = None) -> Model[InT,
     """
     return Model(
         "qrnn",
-        forward,
+        partial(forward, Products()),
         init=init,
         dims={"nI": nI, "nH": hidden_width},
         params={"W": None, "b": None},
@@ -75,13 +77,15 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -
 
 
 def forward(
-    model: Model[InT, OutT], X: InT, is_train: bool
+    products: Products, model: Model[InT, OutT], X: InT, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
     """Run both directions; the callback takes the gradient of the result to that of the rows."""
     rows, layout = X
     project, norm = model.layers
-    run = _run_compiled if isinstance(model.ops, NumpyOps) else _run_packed
-    states, backprop_states = run(model, rows, layout)
+    if isinstance(model.ops, NumpyOps):
+        states, backprop_states = _run_compiled(model, rows, layout, products, is_train)
+    else:
+        states, backprop_states = _run_packed(model, rows, layout)
     states, drop = sentence_dropout(model, layout, states, is_train)
     update, backprop_project = project(states, is_train)
     result, backprop_norm = norm(rows + update, is_train)
@@ -94,19 +98,18 @@ def forward(
 
 
 def _run_compiled(
-    model: Model[InT, OutT], rows: Floats2d, layout: Layout
+    model: Model[InT, OutT], rows: Floats2d, layout: Layout, products: Products, is_train: bool
 ) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
     """Run the recurrence over one sentence after another."""
     rows = rows.astype("float32", copy=False)
-    W: Floats3d = model.get_param("W")
-    b: Floats3d = model.get_param("b")
-    gates = np.empty((2, len(rows), W.shape[2]), dtype="float32")
-    for side in range(2):
-        multiply(rows, W[side], out=gates[side])
-    cells, states = kernel.qrnn(gates, b, layout.roots, layout.lengths)
+    W, b, sentences = model.get_param("W"), model.get_param("b"), (layout.roots, layout.lengths)
+    sides = products.prepare(model, "W", W, rows, is_train)
+    if sides is not None:
+        return kernel.qrnn_states(rows, sides, b, *sentences), no_backprop
+    gates = rows @ W
+    cells, states = kernel.qrnn(gates, b, *sentences)
 
     def backprop(d_states: Floats2d) -> Floats2d:
-        sentences = layout.roots, layout.lengths
         d_gates = kernel.qrnn_gradient(gates, *sentences, cells, np.ascontiguousarray(d_states))
         return _backprop_product(model, rows.T, d_gates).sum(axis=0)
 

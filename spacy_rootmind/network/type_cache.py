@@ -7,7 +7,7 @@ of a training batch have occurred in it.
 
 import threading
 from collections.abc import Callable, Sequence
-from itertools import repeat
+from itertools import accumulate, repeat
 from operator import is_
 from typing import Any
 
@@ -138,7 +138,8 @@ class TypeCache:
                 vectors, backprop = self._train(model, docs)
             else:
                 vectors, backprop = self._embed(model, docs), no_backprop
-        return np.split(vectors, np.cumsum(lengths[:-1])), backprop
+        stops = accumulate(lengths)
+        return [vectors[stop - n : stop] for n, stop in zip(lengths, stops, strict=True)], backprop
 
     def _drop_others(self, model: Model[Any, Any], table: Any) -> None:
         """Drop the vectors of another layer, and vectors from other weights or word vectors."""

@@ -35,7 +35,7 @@ def find_details(batch: ScoredBatch, parsed: ParsedBatch) -> list[ParseDetails]:
     """Find the details that the settings ask for, per sentence."""
     settings = batch.context.settings
     parts: dict[str, Sequence[Any]] = {}
-    if parsed.status is not None:
+    if parsed.status is not None and any(parsed.status):
         parts["guideline_status"] = parsed.status
     if settings.finds_details:
         # These compute nothing until queried.

@@ -4,6 +4,7 @@ Token vectors and boundaries are computed for a batch of Docs. Its sentences are
 batches of bounded size, however long a Doc is.
 """
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -45,14 +46,12 @@ from spacy_rootmind.guidelines.constraints import (
 )
 from spacy_rootmind.network.architecture import (
     ParserModel,
-    find_boundaries,
     find_vectors,
     require_finite,
-    score,
 )
-from spacy_rootmind.network.boundaries import NOT_A_WORD
+from spacy_rootmind.network.boundaries import NOT_A_WORD, BoundaryInput
 from spacy_rootmind.network.listeners import listeners_in
-from spacy_rootmind.network.tree_scorer import TreeScores
+from spacy_rootmind.network.tree_scorer import TreeInput, TreeScores
 from spacy_rootmind.network.types import Floats2d
 from spacy_rootmind.pipeline.details import find_details, sigmoid
 from spacy_rootmind.pipeline.sentence_parser import (
@@ -119,21 +118,18 @@ def _parse_sentences(
     context: PredictionContext,
 ) -> ParsedSentences:
     """Parse sentences in batches of bounded size, in order."""
-    positions = [len(sentence.words) + 1 for sentence in sentences]
-    costs = [m * max(m, MIN_SCORES) for m in positions]
-    parts = []
+    costs = [(m := len(sentence.words) + 1) * max(m, MIN_SCORES) for sentence in sentences]
+    none = np.zeros(0, dtype=np.int32)
+    parts = [ParsedSentences(none, none, [])]
     if len(vectors) > 1:
         vectors = [model.ops.xp.concatenate(vectors)]
     for batch in _batches(sentences, costs, MAX_SCORES):
-        # Without the callback, which would keep the output of every layer alive.
-        scores = score(model, vectors, [[each.rows for each in batch]], is_train=False)[0]
+        given = TreeInput(vectors, [[each.rows for each in batch]])
+        scores = model.get_ref("trees").predict(given)
         parts.append(parse_scored(model, scores, batch, context))
-    none = np.zeros(0, dtype=np.int32)
-    return ParsedSentences(
-        np.concatenate([none, *(part.heads for part in parts)]),
-        np.concatenate([none, *(part.labels for part in parts)]),
-        [details for part in parts for details in part.details],
-    )
+    heads, labels, details = zip(*parts, strict=True)
+    chained = list(itertools.chain.from_iterable(details))
+    return ParsedSentences(np.concatenate(heads), np.concatenate(labels), chained)
 
 
 def parse_scored(
@@ -217,7 +213,8 @@ def _slices(n: int) -> Iterator[tuple[int, int, int, int]]:
 def _find_log_odds(
     model: ParserModel, vectors: list[Floats2d], words: Sequence[NDArray[np.int64]]
 ) -> NDArray[np.floating]:
-    log_odds = model.ops.to_numpy(find_boundaries(model, vectors, words, is_train=False)[0])
+    boundaries = model.get_ref("boundaries").predict(BoundaryInput(vectors, words))
+    log_odds = model.ops.to_numpy(boundaries)
     require_finite(np, log_odds, "boundary")
     return log_odds
 

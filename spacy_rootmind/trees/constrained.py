@@ -5,6 +5,7 @@ labelled arcs. The tree meets all conditions of each set, and no valid tree does
 """
 
 import heapq
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
@@ -158,8 +159,9 @@ def decode_valid(
     Land & Doig (1960), An automatic method of solving discrete programming problems.
     """
     best = decode_labelled(scores, find_labels, temperature=temperature, projective=projective)
-    heads, labels = (np.split(own, best.roots[1:-1]) for own in (best.heads, best.labels))
-    valid = rules.are_valid(range(len(scores)), heads, labels)
+    places = list(itertools.starmap(slice, itertools.pairwise(best.roots.tolist())))
+    heads = [best.heads[place] for place in places]
+    valid = rules.are_valid(range(len(scores)), heads, [best.labels[place] for place in places])
     trees = ValidTrees(
         best.heads,
         best.labels,
@@ -182,7 +184,7 @@ def decode_valid(
         trees.valid[number] = search.tree is not None
         trees.proven[number], trees.decodes[number] = search.proven, search.decodes
         if search.tree is not None:
-            own = slice(best.roots[number], best.roots[number + 1])
+            own = places[number]
             best.heads[own], best.labels[own] = search.tree.heads, search.tree.labels
     return trees
 

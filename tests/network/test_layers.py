@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 from gradients import OPS, assert_directional, assert_parameters, in_double
-from thinc.api import SGD, LayerNorm, Linear, Maxout, NumpyOps, Ops, expand_window
+from thinc.api import SGD, LayerNorm, Linear, Maxout, NumpyOps, Ops, Softmax_v2, expand_window
 
 from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network import ops
@@ -312,7 +312,8 @@ def test_labels_keep_what_depends_on_rows_alone(name, rng):
 @pytest.mark.parametrize("pieces", [1, 2, 3, 4])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_compiled_layers_are_those_of_thinc(width, pieces, rng):
-    for layer in (Maxout(nO=width, nI=5, nP=pieces), LayerNorm(nI=5), expand_window(1)):
+    softmax = Softmax_v2(nO=width, nI=5, normalize_outputs=pieces < 3)
+    for layer in (Maxout(nO=width, nI=5, nP=pieces), softmax, LayerNorm(nI=5), expand_window(1)):
         model = ops.use_fast_cpu(in_single(layer, rng))
         rows = rng.normal(size=(9, 5)).astype("f")
         for X in (rows[:1], rows):
@@ -403,7 +404,7 @@ def update(model):
 
 
 @pytest.mark.parametrize("change", [halve, initialize, load_bytes, update])
-@pytest.mark.parametrize("make", [Linear, partial(Maxout, nP=2), partial(Maxout, nP=3)])
+@pytest.mark.parametrize("make", [Linear, Softmax_v2, partial(Maxout, nP=2), partial(Maxout, nP=3)])
 def test_changed_weights_count_in_the_next_prediction(make, change, rng):
     plain = in_single(make(nO=4, nI=5), rng)
     model = ops.use_fast_cpu(plain.copy())
@@ -422,11 +423,29 @@ def test_changed_weights_count_in_the_next_prediction(make, change, rng):
             np.testing.assert_allclose(model.predict(X), plain.predict(X), rtol=1e-5, atol=1e-5)
 
 
-def test_products_in_pieces_are_whole_products(rng, monkeypatch):
-    monkeypatch.setattr(ops, "PIECE", 60)
-    for n_rows, n_in, n_out in [(0, 3, 4), (1, 3, 4), (7, 3, 10), (7, 80, 3), (70, 3, 4)]:
-        X, weights = rng.normal(size=(n_rows, n_in)), rng.normal(size=(n_in, n_out))
-        np.testing.assert_allclose(ops.multiply(X, weights), X @ weights, rtol=1e-12)
-        out = np.empty((n_rows, 2 * n_out))[:, n_out:]
-        assert ops.multiply(X, weights, out=out) is out
-        np.testing.assert_allclose(out, X @ weights, rtol=1e-12)
+@pytest.mark.parametrize("name", LAYERS)
+def test_changed_weights_of_the_networks_layers_count(name, rng):
+    make, kind = LAYERS[name]
+    X = as_single(make_input(kind, Layout.from_lengths(IN_SINGLE, LENGTHS), rng))
+    model, other = (in_single(ops.use_fast_cpu(make(5, 0.3)), rng) for _ in range(2))
+    assert not np.allclose(flat(model.predict(X))[0], flat(other.predict(X))[0])
+    for own, source in zip(model.walk(), other.walk(), strict=True):
+        for param in own.param_names:
+            own.set_param(param, source.get_param(param))
+    for found, expected in zip(flat(model.predict(X)), flat(other.predict(X)), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.usefixtures("simd")
+@pytest.mark.parametrize("n_out", [0, 1, 32, 70])
+@pytest.mark.parametrize("n_rows", [0, 1, 11, 12, 31])
+def test_products_are_those_of_numpy(n_rows, n_out, rng):
+    """Of any number of rows and columns; each row has the same result alone."""
+    for n_in in (1, 30):
+        X, W = (rng.normal(size=shape).astype("f") for shape in ((n_rows, n_in), (n_in, n_out)))
+        weights = kernel.Weights(W)
+        found = weights.multiply(X)
+        np.testing.assert_allclose(found, X @ W, rtol=1e-5, atol=1e-5)
+        for row, expected in zip(X, found, strict=True):
+            [alone] = weights.multiply(row[None])
+            np.testing.assert_allclose(alone, expected, rtol=1e-5, atol=1e-5)

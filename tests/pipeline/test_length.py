@@ -235,20 +235,20 @@ def test_no_call_of_the_network_gets_more_than_allowed(segmenter, quickstart_doc
     def watch(name, seen, size_of):
         run = getattr(prediction, name)
 
-        def run_and_watch(model, inputs, *args, **kwargs):
-            seen.append(size_of(inputs, *args))
-            return run(model, inputs, *args, **kwargs)
+        def run_and_watch(first, inputs, **kwargs):
+            seen.append(size_of(inputs))
+            return run(first, inputs, **kwargs)
 
         monkeypatch.setattr(prediction, name, run_and_watch)
 
-    def cost(vectors, sentences):
+    def cost(sentences):
         [own] = sentences
         sizes = [len(words) + 1 for words in own]
         # A long sentence is alone.
         return sum(m * max(m, 50) for m in sizes) if len(sizes) > 1 else 0
 
-    watch("find_vectors", tokens, lambda docs, *_: sum(map(len, docs)))
-    watch("score", costs, cost)
+    watch("find_vectors", tokens, lambda docs: sum(map(len, docs)))
+    watch("TreeInput", costs, cost)
     words = [token.text for doc in quickstart_docs[:20] for token in doc]
     short = [segmenter.make_doc("A dog came. It slept. Yes!") for _ in range(12)]
     docs = [*short, Doc(segmenter.vocab, words=words)]

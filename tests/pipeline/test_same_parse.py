@@ -30,9 +30,9 @@ from parsers import assign
 from spacy.tokens import Doc
 
 from spacy_rootmind.kernel import simd
-from spacy_rootmind.network.architecture import find_vectors, score
+from spacy_rootmind.network.architecture import find_vectors
 from spacy_rootmind.network.layout import Layout
-from spacy_rootmind.network.tree_scorer import TreeScores
+from spacy_rootmind.network.tree_scorer import TreeInput, TreeScores
 from spacy_rootmind.pipeline.alternatives import kbest, sample, sample_without_replacement
 from spacy_rootmind.pipeline.prediction import parse_scored
 from spacy_rootmind.pipeline.sentence_parser import PredictionContext, Sentence
@@ -197,7 +197,7 @@ def test_the_same_arc_scores_give_the_same_bits(nlp, sentences, maker):
     docs = [nlp.get_pipe("tok2vec")(Doc(nlp.vocab, words=words)) for words in sentences if words]
     words = [np.arange(len(doc)) for doc in docs]
     vectors = find_vectors(model, docs, is_train=False)[0]
-    scores = score(model, vectors, [[own] for own in words], is_train=False)[0]
+    scores = model.get_ref("trees").predict(TreeInput(vectors, [[own] for own in words]))
     every = [
         Sentence(doc, own, own, np.zeros(len(doc))) for doc, own in zip(docs, words, strict=True)
     ]
