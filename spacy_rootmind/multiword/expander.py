@@ -49,7 +49,7 @@ window_size = 1
 maxout_pieces = 3
 subword_features = true
 """)["model"]
-# What is counted in training, next to the labels.
+# Counted in training, next to the labels.
 COUNTS = ("tokens", "words")
 # Docs that the layers are sized by.
 SAMPLE = 10

@@ -161,8 +161,8 @@ class Prior:
     def _find_shares(self) -> NDArray[np.float64]:
         """Find the shares of tokens with each stem's script, among those with its letters.
 
-        Of shape (n_scripts + 1, MANY + 1): by how many other tokens have the stem's word. How much
-        this changes the odds is found for all scripts together, and adjusted to each.
+        The shape is (n_scripts + 1, MANY + 1), by how many other tokens have the stem's word. How
+        much this changes the odds is found for all scripts together, and adjusted to each.
         """
         fitting = np.zeros((len(self.scripts) + 1, MANY + 1))
         having = np.zeros_like(fitting)

@@ -440,7 +440,7 @@ def test_changed_weights_of_the_networks_layers_count(name, rng):
 @pytest.mark.parametrize("n_out", [0, 1, 32, 70])
 @pytest.mark.parametrize("n_rows", [0, 1, 11, 12, 31])
 def test_products_are_those_of_numpy(n_rows, n_out, rng):
-    """Of any number of rows and columns; each row has the same result alone."""
+    """For any number of rows and columns; each row has the same result alone."""
     for n_in in (1, 30):
         X, W = (rng.normal(size=shape).astype("f") for shape in ((n_rows, n_in), (n_in, n_out)))
         weights = kernel.Weights(W)
