@@ -70,7 +70,7 @@ use_simd(True)
 cdef class Weights:
     """Weights of a product, (n_in, n_out), in the order in which the processor reads them.
 
-    Where it has no AVX2, products are NumPy's.
+    Products are NumPy's where it has no AVX2.
     """
     cdef Product product
     cdef object plain

@@ -14,6 +14,7 @@ from typing import Any
 MODULES = {
     "ConfigSchemaTraining": "spacy.schemas",
     "ListenedToComponent": "spacy.ty",
+    "Softmax_v2": "thinc.api",
     "StaticVectors": "spacy.ml.staticvectors",
     "TPL_PAGE": "spacy.displacy.templates",
     "combine_score_weights": "spacy.util",

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from thinc.api import LayerNorm, Linear, Maxout, Model, NumpyOps, Softmax_v2, expand_window
+from thinc.api import LayerNorm, Linear, Maxout, Model, NumpyOps, expand_window
 
-from spacy_rootmind.compat import forward_of, set_forward
+from spacy_rootmind.compat import Softmax_v2, forward_of, set_forward
 from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network.type_cache import cache_embeddings, no_backprop
 
