@@ -1,4 +1,5 @@
-/* The passes of `layer_passes.h`, for any processor and for AVX2 with FMA, in a table each. */
+/* The passes of `layer_passes.h`, for any processor, for AVX2 with FMA and for AVX-512, in a table
+ * each; and products. */
 #ifndef ROOTMIND_LAYER_SIMD_H
 #define ROOTMIND_LAYER_SIMD_H
 
@@ -76,17 +77,24 @@ typedef struct {
     ptrdiff_t columns;
 } Product;
 
-static Product best_product(int simd)
+static Product product;
+
+/* Choose passes and product: with AVX-512 if `wide`, else with AVX2; neither without `simd`. */
+static int choose_layers(int simd, int wide)
 {
-    Product found = {NULL, 0};
+    const int best = choose_layer_passes(simd);
+    const Product none = {NULL, 0};
+    product = none;
 #ifdef HAS_AVX2_PASSES
-    if (simd && has_avx512()) {
+    if (best && wide && has_avx512()) {
         layer_passes = (LayerPasses)LAYER_PASSES(avx512);
-        found.multiply = multiply_avx512, found.columns = 32;
-    } else if (simd)
-        found.multiply = multiply_avx2, found.columns = 16;
+        product.multiply = multiply_avx512, product.columns = 32;
+    } else if (best)
+        product.multiply = multiply_avx2, product.columns = 16;
+#else
+    (void)wide;
 #endif
-    return found;
+    return best;
 }
 
 #endif

@@ -40,8 +40,8 @@ cdef extern from "layer_simd.h" nogil:
         Py_ssize_t columns
 
     LayerPasses layer_passes
-    bint choose_layer_passes(bint simd) noexcept
-    Product best_product(bint simd) noexcept
+    Product product
+    bint choose_layers(bint simd, bint wide) noexcept
 
 cdef enum:
     # Weights that an optimizer updates at a time, which stay in the processor's nearest cache.
@@ -50,15 +50,9 @@ cdef enum:
     ROWS = 96
 
 
-cdef Product product
-
-
-def use_simd(bint wanted):
-    """Use the processor's SIMD instructions, or none; as `simd.use_simd`."""
-    global product
-    cdef bint found = choose_layer_passes(wanted)
-    product = best_product(found)
-    return found
+def use_simd(bint wanted, bint wide=True):
+    """Use the processor's SIMD instructions, AVX-512 only if `wide`, or none: `simd.use_simd`."""
+    return choose_layers(wanted, wide)
 
 
 use_simd(True)
@@ -101,9 +95,10 @@ cdef class Weights:
         return 0
 
     cdef const float[:, ::1] as_rows(self, rows):
-        if rows.shape[1] != self.n_in:
-            raise ValueError(f"expected rows of width {self.n_in}, received {rows.shape[1]}")
-        return np.ascontiguousarray(rows)
+        cdef const float[:, ::1] found = np.ascontiguousarray(rows)
+        if found.shape[1] != self.n_in:
+            raise ValueError(f"expected rows of width {self.n_in}, received {found.shape[1]}")
+        return found
 
     def multiply(self, rows not None):
         """Multiply rows, (n, n_in), by the weights: (n, n_out)."""

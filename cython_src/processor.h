@@ -20,8 +20,8 @@
 #define KEPT_REGISTERS 6u
 #define KEPT_AVX512 0xe6u
 
-/* Whether the processor has FMA and a feature `wanted`, and the system keeps its `registers`. With the variable ROOTMIND_PORTABLE, tests see another processor:
- * `nox -s kernels`. */
+/* Whether the processor has FMA and a feature `wanted`, and the system keeps its `registers`.
+ * With the variable ROOTMIND_PORTABLE, tests see another processor: `nox -s kernels`. */
 static inline int has_features(unsigned wanted, unsigned registers)
 {
     const unsigned needed = CPU_FMA | CPU_OSXSAVE | CPU_AVX;

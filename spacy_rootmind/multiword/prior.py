@@ -18,6 +18,7 @@ MANY = 3
 SHARED_WEIGHT = 2.0
 # Rounds in which the effect of a stem's word on all scripts is found.
 ROUNDS = 30
+# Added to numbers of tokens that may be 0.
 TINY = 1e-9
 # The most that a script's share may be.
 MOST_SHARE = 0.999

@@ -139,7 +139,7 @@ def build_biaffine_parser(
         Rounds of refinement, 0 or more.
     dropout
         Dropout rate of the parser's own hidden units, one mask per sentence; `training.dropout`
-        sets that of `tok2vec`.
+        sets the dropout of `tok2vec`.
     boundary_width
         Width of the hidden layer that predicts sentence starts.
     null_label

@@ -77,7 +77,7 @@ class TermInput(NamedTuple):
 
 
 OutT = Floats2d
-# A value for each row, and the callback from its gradient to that of the rows.
+# A value for each row, and the callback from its gradient to the rows' gradient.
 Side = tuple[Floats2d, Callable[[Floats2d], Floats2d]]
 # The network's label layer, its reference "labels".
 Labeller = Model[Any, Floats2d]
@@ -147,7 +147,7 @@ def init(model: Model[LabelInput, OutT], X: Any = None, Y: Any = None) -> None:
 def forward(
     model: Model[LabelInput, OutT], X: LabelInput, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
-    """Add both terms; the callback takes the gradient of the scores to that of the rows."""
+    """Add both terms; the callback takes the scores' gradient to the rows' gradient."""
     given, (biaffine_term, perceptron_term) = _on_device(model, X, is_train), model.layers
     biaffine, backprop_biaffine = biaffine_term(given, is_train)
     perceptron, backprop_perceptron = perceptron_term(given, is_train)
@@ -374,7 +374,7 @@ def add_label(model: Model[Any, Any]) -> None:
 
 
 def _widen(layer: Model[Any, Any], n_labels: int, axes: dict[str, tuple[int, float]]) -> None:
-    """Give a layer one more output, before that of the null label.
+    """Give a layer one more output, before the null label's.
 
     `axes` has the parameters with an entry for each output: its axis, and what is added to the mean
     of the others.
@@ -427,7 +427,7 @@ class LabelScores(NamedTuple):
 def begin_label_scores(
     labeller: Labeller, trees: TreeScores, arcs: ChosenArcs, is_train: bool
 ) -> tuple[LabelScores, Callable[[Floats2d], Floats2d]]:
-    """Score labels of chosen arcs; the callback takes their gradient to that of `trees.rows`."""
+    """Score labels of chosen arcs; the callback finds the gradient of `trees.rows`."""
     given = LabelInput(trees.rows, trees.layout, arcs.deps, arcs.heads)
     scores, backprop = labeller(given, is_train)
     return LabelScores(arcs, scores), backprop

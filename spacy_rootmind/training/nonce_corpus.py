@@ -7,7 +7,9 @@ more than the words that happen to occur in them.
 
 import random
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
+from spacy.attrs import DEP, ENT_IOB, ENT_TYPE, HEAD, LEMMA, MORPH, POS, SENT_START, TAG
 from spacy.language import Language
 from spacy.tokens import Doc, Token
 from spacy.training import Example
@@ -15,6 +17,8 @@ from spacy.training import Example
 from spacy_rootmind.annotation.words import read_expansion, write_expansions
 from spacy_rootmind.training.corpus import join_rest, lacks_labels
 
+# Annotation that a copy takes from its Doc; a missing value is missing in both.
+COPIED = [LEMMA, TAG, POS, MORPH, HEAD, DEP, SENT_START, ENT_IOB, ENT_TYPE]
 # Parts of speech whose words are swapped.
 OPEN = frozenset(("ADJ", "ADV", "NOUN", "NUM", "PROPN", "VERB"))
 
@@ -74,28 +78,19 @@ def swap_words(doc: Doc, words: Words, share: float) -> Example:
 
     Multiword tokens stay.
     """
-    forms, lemmas = [], []
+    annotation: Any = doc.to_array(COPIED)
+    forms = []
     for token in doc:
-        form, lemma = token.text, token.lemma_
+        form = token.text
         others = words.get(_kind(token), ()) if random.random() < share else ()
         if others and _may_be_swapped(token):
             form, lemma = random.choice(others)
+            annotation[token.i, 0] = doc.vocab.strings.add(lemma)
             if token.is_sent_start and token.text[:1].isupper():
                 form = form[:1].upper() + form[1:]
         forms.append(form)
-        lemmas.append(lemma)
     spaces = [bool(token.whitespace_) for token in doc]
-    copy = Doc(
-        doc.vocab,
-        words=forms,
-        spaces=spaces,
-        lemmas=lemmas,
-        tags=[token.tag_ for token in doc],
-        pos=[token.pos_ for token in doc],
-        morphs=[str(token.morph) for token in doc],
-        heads=[token.head.i for token in doc],
-        deps=[token.dep_ for token in doc],
-    )
+    copy = Doc(doc.vocab, words=forms, spaces=spaces).from_array(COPIED, annotation)
     found = ((token.i, read_expansion(token)) for token in doc)
     write_expansions(copy, {place: own for place, own in found if own is not None})
     return Example(Doc(doc.vocab, words=forms, spaces=spaces), copy)

@@ -217,10 +217,10 @@ def test_states_of_the_recurrent_layer_have_one_dropout_mask_per_doc(rng, monkey
 # --- compiled loops against NumPy --------------------------------------------------------------
 
 
-@pytest.fixture(params=[True, False], ids=["simd", "portable"])
+@pytest.fixture(params=[(True, True), (True, False), (False,)], ids=["wide", "avx2", "portable"])
 def simd(request):
-    """With SIMD instructions and without."""
-    kernel.use_simd(request.param)
+    """With all SIMD instructions, with AVX2 at most, and without."""
+    kernel.use_simd(*request.param)
     yield
     kernel.use_simd(True)
 
@@ -434,6 +434,24 @@ def test_changed_weights_of_the_networks_layers_count(name, rng):
             own.set_param(param, source.get_param(param))
     for found, expected in zip(flat(model.predict(X)), flat(other.predict(X)), strict=True):
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("shape", [(4,), (2, 3, 4), (2, 3)])
+def test_rows_of_another_shape_are_refused(shape):
+    weights = kernel.Weights(np.ones((4, 5), dtype="f"))
+    with pytest.raises(ValueError, match=r"width 4|wrong number of dimensions"):
+        weights.multiply(np.ones(shape, dtype="f"))
+
+
+def test_products_are_the_same_with_each_vector_width(rng):
+    X, W = rng.normal(size=(31, 30)).astype("f"), rng.normal(size=(30, 70)).astype("f")
+    if not kernel.use_simd(True):
+        pytest.skip("no AVX2 here: products are NumPy's")
+    wide = kernel.Weights(W).multiply(X)
+    kernel.use_simd(True, False)
+    narrow = kernel.Weights(W).multiply(X)
+    kernel.use_simd(True)
+    np.testing.assert_array_equal(wide, narrow)
 
 
 @pytest.mark.usefixtures("simd")

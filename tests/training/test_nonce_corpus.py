@@ -9,7 +9,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from spacy_rootmind.annotation.words import Expansion, Word, read_expansion, write_expansions
-from spacy_rootmind.training.nonce_corpus import make_nonce_corpus
+from spacy_rootmind.training.nonce_corpus import collect_words, make_nonce_corpus, swap_words
 
 ANNOTATION = ("pos_", "tag_", "dep_", "morph", "is_sent_start", "whitespace_")
 
@@ -68,6 +68,23 @@ def test_multiword_tokens_stay(corpus):
     assert changed[3].text == gold[0][3].text
     assert read_expansion(changed[3]) == read_expansion(gold[0][3]) is not None
     assert not any(read_expansion(token) for token in changed if token.i != 3)
+
+
+def test_missing_annotation_stays_missing():
+    """Heads, features, boundaries and entities that a Doc lacks, or has without a tree."""
+    heads = {"heads": [1, 2, 2, 2], "deps": ["det", None, "ROOT", "punct"]}
+    starts = {"sent_starts": [True, False, True, False], "ents": ["O", "B-ORG", "O", "O"]}
+    vocab = spacy.blank("xx").vocab
+    for own in (heads, starts):
+        pos = ["DET", "NOUN", "VERB", "PUNCT"]
+        doc = Doc(vocab, words=["a", "cat", "ran", "."], pos=pos, **own)
+        words = collect_words([doc, Doc(vocab, words=["dog"], pos=["NOUN"], lemmas=["Dog"])])
+        copies = [swap_words(doc, words, share=1.0).reference for _ in range(30)]
+        assert {(copy[1].text, copy[1].lemma_) for copy in copies} == {("cat", ""), ("dog", "Dog")}
+        for old, new in ((old, new) for copy in copies for old, new in zip(doc, copy, strict=True)):
+            assert (old.has_head(), old.has_morph()) == (new.has_head(), new.has_morph())
+            assert (old.dep_, old.is_sent_start) == (new.dep_, new.is_sent_start)
+            assert (old.ent_iob_, old.ent_type_) == (new.ent_iob_, new.ent_type_)
 
 
 @pytest.mark.parametrize("n_docs", [40, 200])

@@ -12,7 +12,7 @@ from convert import SYNTACTIC, WORDS
 from gold_words import gold_words
 from spacy.training import Corpus
 from spacy.util import load_config
-from train import BEST, CONFIG, COPIES, READER
+from train import BEST, CONFIG, NONCE_READER, READER
 
 
 class Runs(list):
@@ -127,8 +127,8 @@ def test_settings_follow_from_the_size_of_the_treebank(arguments, steps, dropout
     config = load_config(run(*arguments) / CONFIG)
     [options] = runs.commands
     # An epoch also has copies with other words, new ones each time.
-    assert config["corpora"]["train"]["@readers"] == COPIES
-    assert options["--training.max_epochs"] == "-1"
+    assert config["corpora"]["train"]["@readers"] == NONCE_READER
+    assert config["training"]["max_epochs"] == -1
     assert options["--training.max_steps"] == str(steps)
     assert options["--training.optimizer.learn_rate.warmup_steps"] == str(steps // 10)
     assert options["--training.dropout"] == str(dropout)

@@ -1,7 +1,8 @@
 """Train a pipeline with several seeds, and copy the best one on the dev set.
 
-Its config is that of the command `init-config`. A seed that is done is kept; one that was
-interrupted, or whose settings or corpus have changed, is trained again.
+Its config is what the command `init-config` writes, with another training corpus for a small
+treebank. A seed that is done is kept; one that was interrupted, or whose settings or corpus have
+changed, is trained again.
 """
 
 import argparse
@@ -33,7 +34,7 @@ CONFIG = "config.cfg"
 RECORD = "trained.json"
 BEST = "model-best"
 READER = "ud.GoldWords.v1"
-COPIES = "spacy_rootmind.NonceCorpus.v1"
+NONCE_READER = "spacy_rootmind.NonceCorpus.v1"
 LEARN_RATE = "training.optimizer.learn_rate"
 # At most one of this many steps is for warm-up, unless the config's steps are kept.
 WARMUP = 10
@@ -49,12 +50,7 @@ class Size(NamedTuple):
 
 # Without a pretrained encoder; larger treebanks have the config's settings.
 SIZES = (Size(10_000, 2000, 0.4), Size(30_000, 2000, 0.35), Size(100_000, 4000, 0.25))
-BY_SIZE = {
-    "training.batcher.size": "500",
-    f"{LEARN_RATE}.initial_rate": "0.004",
-    # As the corpus needs.
-    "training.max_epochs": "-1",
-}
+BY_SIZE = {"training.batcher.size": "500", f"{LEARN_RATE}.initial_rate": "0.004"}
 
 
 class TrainingError(RuntimeError):
@@ -110,8 +106,9 @@ def set_corpora(config: Config, words: str, size: Size | None) -> None:
         for part in ("train", "dev"):
             corpora[part]["@readers"] = READER
     if size is not None:
-        # An epoch also has a copy of each sentence, with other words.
-        corpora["train"] = {"@readers": COPIES, "corpus": corpora["train"]}
+        # An epoch also has a copy of each sentence with other words, a new one each time.
+        corpora["train"] = {"@readers": NONCE_READER, "corpus": corpora["train"]}
+        config["training"]["max_epochs"] = -1
 
 
 def overrides_of(
