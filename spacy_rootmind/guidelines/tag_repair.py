@@ -22,7 +22,7 @@ from spacy_rootmind.annotation.doc_trees import read_tokens
 from spacy_rootmind.annotation.reading import annotated_heads
 from spacy_rootmind.annotation.sentences import sentence_starts, words_of
 from spacy_rootmind.guidelines.rules import is_tag_rule
-from spacy_rootmind.guidelines.ud import GUIDELINES, UDRules, number_of_label
+from spacy_rootmind.guidelines.ud import GUIDELINES, UDRules, labels_of
 from spacy_rootmind.guidelines.words import EXTERNAL, NUMBER_OF_POS, SPACE_AFTER, Words, make_words
 from spacy_rootmind.network.listeners import listeners_in, require_vectors
 from spacy_rootmind.trees.conventions import MISSING, ROOT
@@ -142,9 +142,7 @@ class _Analyses(NamedTuple):
 def _read_analyses(tagger: Morphologizer) -> _Analyses:
     morphs = [tagger.cfg["labels_morph"].get(label, "") for label in tagger.labels]
     tags = [tagger.cfg["labels_pos"].get(label, 0) for label in tagger.labels]
-    space_after = np.zeros(len(tags), dtype=np.bool_)
-    words = make_words(NUMBER_OF_POS[tags], morphs, space_after, [len(tags)])
-    return _Analyses(morphs, tags, words[:, 1:])
+    return _Analyses(morphs, tags, make_words(NUMBER_OF_POS[tags], morphs))
 
 
 class _Tree(NamedTuple):
@@ -162,7 +160,7 @@ def _doubtful(docs: Sequence[Doc]) -> list[int]:
     Few Docs are, and finding them is several times as fast as checking all trees.
     """
     pos, morph = read_tokens(list(docs))[:2]
-    labels, strings = _labels_of(docs), docs[0].vocab.strings
+    labels, strings = labels_of(docs), docs[0].vocab.strings
     has_external = [key for key in set(morph.tolist()) if key and "ExtPos" in strings[key]]
     fits = GUIDELINES.tables.fits_tag[NUMBER_OF_POS[pos.astype(np.intp)], labels]
     # The rule on `fixed` words is broken at their heads.
@@ -172,7 +170,7 @@ def _doubtful(docs: Sequence[Doc]) -> list[int]:
 
 def _read_trees(number: int, doc: Doc) -> Iterator[_Tree]:
     """Read the trees of a Doc's sentences."""
-    words, labels = words_of(doc), _labels_of([doc])
+    words, labels = words_of(doc), labels_of([doc])
     if not len(words):
         return
     # Another parser may attach words to whitespace, which is in no sentence: they count as roots.
@@ -188,13 +186,6 @@ def _read_trees(number: int, doc: Doc) -> Iterator[_Tree]:
         padded = np.full((2, len(own) + 1), MISSING, dtype=np.int32)
         padded[:, 1:] = heads[own], labels[words[own]]
         yield _Tree(number, words[own], *padded)
-
-
-def _labels_of(docs: Sequence[Doc]) -> NDArray[np.int32]:
-    """List the number of each token's label, MISSING for labels of other schemes."""
-    labels, strings = read_tokens(list(docs))[3].tolist(), docs[0].vocab.strings
-    numbers = {label: number_of_label(strings[label]) for label in set(labels)}
-    return np.fromiter(map(numbers.__getitem__, labels), np.int32, len(labels))
 
 
 def _repair_sentence(

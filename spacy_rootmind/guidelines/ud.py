@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.tokens import Doc
 
+from spacy_rootmind.annotation.doc_trees import read_tokens
 from spacy_rootmind.annotation.noun_chunks import RELATIONS
 from spacy_rootmind.config_blocks import RegisteredFunction
 from spacy_rootmind.guidelines.rules import LabelTables, Tree
@@ -217,3 +218,10 @@ def number_of_label(name: str) -> int:
     """Return the place in LABELS of a label, or else its relation; MISSING in other schemes."""
     relation = NUMBER_OF_LABEL.get(name.partition(":")[0], MISSING)
     return NUMBER_OF_LABEL.get(name, relation)
+
+
+def labels_of(docs: Sequence[Doc]) -> NDArray[np.int32]:
+    """List the number of each token's label, MISSING for labels of other schemes."""
+    labels, strings = read_tokens(list(docs))[3].tolist(), docs[0].vocab.strings
+    numbers = {label: number_of_label(strings[label]) for label in set(labels)}
+    return np.fromiter(map(numbers.__getitem__, labels), np.int32, len(labels))

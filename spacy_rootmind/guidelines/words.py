@@ -45,31 +45,14 @@ def read_words(sentences: Sequence[WordsOfDoc]) -> Words:
     return doc_trees.read_words(list(sentences), NUMBER_OF_POS, _FEATS, _read_feats)
 
 
-def make_words(
-    tags: NDArray[np.integer],
-    feats: Sequence[str],
-    space_after: NDArray[np.bool_],
-    lengths: Sequence[int],
-) -> Words:
-    """Make what rules read of n words that follow each other in sentences of some lengths.
-
-    `tags` are places in TAGS, `feats` features as in CoNLL-U.
-    """
+def make_words(tags: Sequence[int] | NDArray[np.integer], feats: Sequence[str]) -> Words:
+    """Make all but the last row, without ROOT, of places in TAGS and features as in CoNLL-U."""
     found = np.array([_read_feats(each) for each in feats], dtype=np.int8).reshape(-1, 3)
     external, negative, possessive = found.T
+    tags = np.asarray(tags, dtype=np.int8)
     may_negate = (tags == NUMBER_OF_TAG["PART"]) | (tags == NUMBER_OF_TAG["ADV"])
-    sizes = np.array(lengths, dtype=np.intp) + 1
-    is_word = np.ones(len(tags) + len(sizes), dtype=np.bool_)
-    is_word[np.cumsum(sizes) - sizes] = False
-    words = np.zeros((5, len(is_word)), dtype=np.int8)
-    words[:, is_word] = (
-        tags,
-        np.where(external >= 0, external, tags),
-        may_negate & (negative > 0),
-        possessive,
-        space_after,
-    )
-    return words
+    external = np.where(external >= 0, external, tags)
+    return np.stack([tags, external, may_negate & (negative > 0), possessive]).astype(np.int8)
 
 
 @lru_cache(maxsize=4096)

@@ -7,7 +7,7 @@ has seen of the token. Nothing else in the Doc changes: `token._.words` has the 
 # spaCy reads the annotations of factories at run time: no `from __future__ import annotations`.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
+from itertools import accumulate, islice
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -143,19 +143,28 @@ class MWTExpander(TrainablePipe):
 
         If the best ones break UD's rules in a tree that keeps them, others are chosen.
         """
-        for doc, ranked in zip(docs, found, strict=True):
-            expand = partial(self._expansions, doc, ranked)
-            best = {place: next(expand(place)) for place in ranked}
-            write_expansions(doc, keep_guidelines(doc, best, expand) if best else best)
+        docs = list(docs)
+        starts = [*accumulate(map(len, docs), initial=0)]
+        ranked = {
+            start + place: (doc[place].text, numbers)
+            for doc, start, own in zip(docs, starts[:-1], found, strict=True)
+            for place, numbers in own.items()
+        }
+        expand = partial(self._expansions, ranked)
+        best = {place: next(expand(place)) for place in ranked}
+        kept = keep_guidelines(docs, best, expand) if best else best
+        for doc, start, own in zip(docs, starts[:-1], found, strict=True):
+            places = [place for place in own if start + place in kept]
+            write_expansions(doc, {place: kept[start + place] for place in places})
 
     def _expansions(
-        self, doc: Doc, ranked: dict[int, list[int]], place: int
+        self, ranked: dict[int, tuple[str, list[int]]], place: int
     ) -> Iterator[Expansion]:
         """Yield the expansions of a token, the best one first."""
-        scripts = self.prior.scripts
-        for number in ranked[place]:
+        token, numbers = ranked[place]
+        for number in numbers:
             if number != NONE:
-                yield scripts[number - 1].expand(doc[place].text)
+                yield self.prior.expand(token, number)
 
     def _choices(self, doc: Doc) -> dict[int, Choices]:
         """Find the choices of a Doc's tokens, by their place."""
@@ -179,7 +188,7 @@ class MWTExpander(TrainablePipe):
         found: list[tuple[int, Expansion]] = []
         # The most probable one first.
         for number in [] if choices is None else choices.numbers[np.argsort(-choices.log_probs)]:
-            expansion = None if number == NONE else self.prior.scripts[number - 1].expand(text)
+            expansion = None if number == NONE else self.prior.expand(text, number)
             if expansion is not None and _have_forms(expansion, words):
                 found.append(_with_given(expansion, words))
         return max(found, key=itemgetter(0), default=(0, None))[1]
@@ -303,7 +312,7 @@ class MWTExpander(TrainablePipe):
         """Find the script that expands a token so, if it is known."""
         choices = self.prior.choices(text)
         for number in [] if choices is None else choices.numbers.tolist():
-            if number != NONE and self.prior.scripts[number - 1].expand(text) == expansion:
+            if number != NONE and self.prior.expand(text, number) == expansion:
                 return int(number)
         return None
 

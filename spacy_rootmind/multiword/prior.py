@@ -1,11 +1,12 @@
 """How likely each script is for a token, by the tokens of a training corpus alone."""
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spacy_rootmind.annotation.words import Expansion
 from spacy_rootmind.multiword.scripts import MIN_STEM, Script, lowered
 
 # The number of a token that is its only word. The first script has the next number.
@@ -28,7 +29,7 @@ LEAST_SHARE = 0.005
 LEAST_NONE = 0.02
 # The share of tokens with a script that has no stem, apart from their own occurrences.
 WHOLE_SHARE = 0.5
-# Tokens whose choices are kept.
+# Results that are kept for tokens.
 MAX_KEPT = 1 << 16
 
 
@@ -45,6 +46,19 @@ class Choices(NamedTuple):
 
     numbers: NDArray[np.intp]
     log_probs: NDArray[np.float32]
+
+
+class _Kept(dict[tuple[str, Any], Any]):
+    """Results of a function by its arguments; all are dropped when they become too many."""
+
+    def __init__(self, find: Callable[[str, Any], Any]) -> None:
+        self._find = find
+
+    def __missing__(self, key: tuple[str, Any]) -> Any:
+        if len(self) >= MAX_KEPT:
+            self.clear()
+        self[key] = found = self._find(*key)
+        return found
 
 
 class Prior:
@@ -70,6 +84,7 @@ class Prior:
         self.scripts = scripts
         self.tokens = {} if tokens is None else tokens
         self.words = {} if words is None else words
+        self._choices, self._expansions = _Kept(self._find_choices), _Kept(self._expand)
         self._whole: dict[str, list[int]] = {}
         self._ends: dict[tuple[str, str], list[int]] = {}
         for number, script in enumerate(scripts, start=1):
@@ -80,7 +95,6 @@ class Prior:
                 self._ends.setdefault(ends, []).append(number)
         self._sizes = sorted({(len(start), len(end)) for start, end in self._ends})
         self._shares = self._find_shares()
-        self._kept: dict[tuple[str, int | None], Choices | None] = {}
 
     @classmethod
     def from_corpus(cls, scripts: Sequence[Script], tokens: Iterable[tuple[str, int]]) -> "Prior":
@@ -106,11 +120,14 @@ class Prior:
 
         For a token of the corpus, one occurrence of the number `left_out` is not counted.
         """
-        if (token, left_out) not in self._kept:
-            if len(self._kept) >= MAX_KEPT:
-                self._kept.clear()
-            self._kept[token, left_out] = self._find_choices(token, left_out)
-        return self._kept[token, left_out]
+        return self._choices[token, left_out]
+
+    def expand(self, token: str, number: int) -> Expansion:
+        """Expand a token by the script of a number, which fits it."""
+        return self._expansions[token, number]
+
+    def _expand(self, token: str, number: int) -> Expansion:
+        return self.scripts[number - 1].expand(token)
 
     def _find_choices(self, token: str, left_out: int | None) -> Choices | None:
         counts = self.tokens.get(lowered(token), {})
@@ -157,7 +174,7 @@ class Prior:
         """List the words of a token with a number, in lower case."""
         if number == NONE:
             return [lowered(token)]
-        return [lowered(word.form) for word in self.scripts[number - 1].expand(token).words]
+        return [lowered(word.form) for word in self.expand(token, number).words]
 
     def _find_shares(self) -> NDArray[np.float64]:
         """Find the shares of tokens with each stem's script, among those with its letters.

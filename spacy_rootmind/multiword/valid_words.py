@@ -4,70 +4,92 @@ A parser's tree of tokens may keep them, and its tree of words not: a word that 
 of its token may follow it, or cut punctuation off from its head. Then other words are chosen.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
-from spacy.attrs import DEP, HEAD, MORPH, POS, SPACY
+from numpy.typing import NDArray
+from spacy.attrs import HEAD
 from spacy.tokens import Doc
 
-from spacy_rootmind.annotation.sentences import sentences_of
-from spacy_rootmind.annotation.words import OUTSIDE, Expansion, WordNumbers
-from spacy_rootmind.guidelines.ud import GUIDELINES, UDRules, number_of_label
-from spacy_rootmind.guidelines.words import NUMBER_OF_POS, NUMBER_OF_TAG, make_words
-from spacy_rootmind.trees.conventions import MISSING
+from spacy_rootmind.annotation.sentences import TokenRow, row_starts, scored_tokens
+from spacy_rootmind.annotation.words import OUTSIDE, Expansion
+from spacy_rootmind.guidelines.ud import GUIDELINES, UDRules, labels_of, number_of_label
+from spacy_rootmind.guidelines.words import (
+    NUMBER_OF_TAG,
+    SPACE_AFTER,
+    Words,
+    make_words,
+    read_words,
+)
+from spacy_rootmind.trees.conventions import MISSING, ROOT
 
-Expansions = dict[int, Expansion]
+Expansions = Mapping[int, Expansion]
 Alternatives = Callable[[int], Iterable[Expansion]]
 """Returns the expansions of the token at a place, from the most probable one on."""
-WordTags = tuple[int, str, bool]
+Case = tuple[NDArray[np.int64], Expansions]
+"""The tokens of a sentence, and expansions of some of them."""
+Repair = Generator[list[Case], list[int], Expansions]
+"""Yields cases, receives how many errors each has, and returns the expansions of a sentence."""
 # How many expansions of a token are tried.
 MOST_TRIED = 16
 # A label that no rule keeps from words that are no punctuation.
 FREE = "dep"
 
 
-def keep_guidelines(doc: Doc, chosen: Mapping[int, Expansion], others: Alternatives) -> Expansions:
+def keep_guidelines(
+    docs: Sequence[Doc], chosen: Expansions, others: Alternatives
+) -> dict[int, Expansion]:
     """Choose expansions that break no rule that the tree of tokens keeps.
 
     If the chosen ones do, others into the same forms are tried, then the chosen ones with other
-    heads and labels, and tokens stay whole if nothing else helps. Docs without a parse keep what
-    was chosen.
+    heads and labels, and tokens stay whole if nothing else helps. Sentences without a parse keep
+    what was chosen. The places of tokens are counted through all Docs.
     """
-    if not doc.has_annotation("DEP"):
-        return dict(chosen)
-    tokens, found = Tokens(doc), dict(chosen)
-    sentences = [own.tolist() for own in sentences_of(doc)]
-    sentences = [own for own in sentences if not found.keys().isdisjoint(own)]
-    errors = tokens.count_errors(sentences, found)
-    for sentence, n_errors in zip(sentences, errors, strict=True):
-        if n_errors:
-            own = {place: found.pop(place) for place in sentence if place in found}
-            found |= _repair(tokens, sentence, own, n_errors, others)
-    return found
+    row, kept = TokenRow(docs), dict(chosen)
+    repairs = []
+    for sentence in scored_tokens(row, row_starts(row, row.marks)):
+        own = {place: chosen[place] for place in sentence.tolist() if place in chosen}
+        if own and row.has_label[sentence].any():
+            repairs.append(_repair(sentence, own, others))
+            for place in own:
+                del kept[place]
+    for expansions in _run_together(repairs, Tokens(row)):
+        kept |= expansions
+    return kept
 
 
-def _repair(
-    tokens: "Tokens", sentence: list[int], found: Expansions, n_errors: int, others: Alternatives
-) -> Expansions:
+def _run_together(repairs: Iterable[Repair], tokens: "Tokens") -> Iterator[Expansions]:
+    """Run the repairs of all sentences, and yield their expansions; errors are counted together."""
+    running = [(repair, next(repair)) for repair in repairs]
+    while running:
+        errors = iter(tokens.count_errors([case for _, cases in running for case in cases]))
+        asking = []
+        for repair, cases in running:
+            try:
+                asking.append((repair, repair.send([*islice(errors, len(cases))])))
+            except StopIteration as end:
+                yield end.value
+        running = asking
+
+
+def _repair(sentence: NDArray[np.int64], found: Expansions, others: Alternatives) -> Repair:
     """Change expansions of a sentence until nothing is broken that its tree of tokens keeps."""
-    [least] = tokens.count_errors([sentence], {})
-    for place, first in list(found.items()):
-        rest = {i: own for i, own in found.items() if i != place}
-        [fewest] = tokens.count_errors([sentence], rest)
+    least, n_errors = yield [(sentence, {}), (sentence, found)]
+    while n_errors > least:
+        rests = [{i: own for i, own in found.items() if i != place} for place in found]
+        errors = yield [(sentence, rest) for rest in rests]
+        place, rest, fewest = min(zip(found, rests, errors, strict=True), key=itemgetter(2))
         if fewest >= n_errors:
-            continue
-        for other in _ordered(first, islice(others(place), MOST_TRIED)):
-            changed = {**rest, place: other}
-            [left] = tokens.count_errors([sentence], changed)
-            if left < n_errors:
-                n_errors, found = left, changed
-            if n_errors <= fewest:
-                break
-        else:
-            n_errors, found = fewest, rest
-    return found if n_errors == least else {}
+            return {}
+        changed = _ordered(found[place], islice(others(place), MOST_TRIED))
+        tried = [{**rest, place: other} for other in changed]
+        errors = yield [(sentence, each) for each in tried]
+        good = (each for each in zip(tried, errors, strict=True) if each[1] <= fewest)
+        found, n_errors = next(good, (rest, fewest))
+    return found
 
 
 def _ordered(first: Expansion, others: Iterable[Expansion]) -> Iterator[Expansion]:
@@ -86,50 +108,70 @@ def _ordered(first: Expansion, others: Iterable[Expansion]) -> Iterator[Expansio
 
 
 class Tokens:
-    """The properties of a Doc's tokens that rules read, and its tree."""
+    """What rules read of the tokens of Docs, and their trees; ROOT is before all tokens."""
 
-    def __init__(self, doc: Doc) -> None:
-        pos, morphs, spaces, deps, heads = doc.to_array([POS, MORPH, SPACY, DEP, HEAD]).T
-        strings = doc.vocab.strings
-        tags = NUMBER_OF_POS[pos.astype(np.intp)].tolist()
-        feats = [strings[morph] if morph else "" for morph in morphs.tolist()]
-        # The part of speech, the features, and whether a space follows.
-        self.words: list[WordTags] = list(zip(tags, feats, (spaces > 0).tolist(), strict=True))
-        self.deps = [strings[dep] for dep in deps.tolist()]
-        self.heads: list[int] = (np.arange(len(doc)) + heads.astype(np.int64)).tolist()
+    def __init__(self, row: TokenRow) -> None:
+        words = read_words([(doc, np.arange(len(doc))) for doc in row.docs])
+        # The first ROOT serves all Docs.
+        self.words = np.delete(words, row.bounds[1:-1] + np.arange(1, len(row.docs)), axis=1)
+        self.labels = np.append(np.int32(MISSING), labels_of(row.docs))
+        self.heads = np.arange(len(row) + 1)
+        to_head = np.concatenate([doc.to_array(HEAD) for doc in row.docs]).astype(np.int64)
+        self.heads[1:] = np.where(to_head == 0, ROOT, self.heads[1:] + to_head)
 
-    def count_errors(
-        self, sentences: list[list[int]], expansions: Mapping[int, Expansion]
-    ) -> list[int]:
+    def count_errors(self, cases: Sequence[Case]) -> list[int]:
         """Count the words of each sentence at which UD's rules are broken, once for each rule."""
-        words: list[WordTags] = []
-        trees = []
-        for own in sentences:
-            numbers = WordNumbers([expansions.get(i) for i in own])
-            place_of = {i: place for place, i in enumerate(own, start=1)}
-            # Another parser may attach words to whitespace, or to another sentence: roots, then.
-            heads = [place_of.get(self.heads[i], 0) if self.heads[i] != i else 0 for i in own]
-            tree = numbers.expand(heads, [self.deps[i] for i in own])
-            labelled = [(head, number_of_label(dep)) for head, dep in tree]
-            trees.append(np.array([(MISSING, MISSING), *labelled], dtype=np.int32).T)
-            for i, expansion in zip(own, numbers.words, strict=True):
-                if expansion is None:
-                    words.append(self.words[i])
-                else:
-                    words += self._words(i, expansion)
-        tags, feats, spaces = zip(*words, strict=True) if words else ((), (), ())
-        lengths = [tree.shape[1] - 1 for tree in trees]
-        read = make_words(np.array(tags, dtype=np.intp), feats, np.array(spaces), lengths)
-        rules = UDRules(GUIDELINES.tables, read, lengths)
-        found = rules.find_errors(
-            range(len(trees)), [heads for heads, _ in trees], [labels for _, labels in trees]
-        )
-        return [len(own) for own in found]
+        tokens = np.concatenate([np.append(ROOT, sentence + 1) for sentence, _ in cases])
+        case = np.repeat(np.arange(len(cases)), [len(sentence) + 1 for sentence, _ in cases])
+        # Tokens and their heads, counted through all cases.
+        starts = case * len(self.heads)
+        keys, heads = starts + tokens, starts + self.heads[tokens]
+        # Another parser may attach words to whitespace, or to another sentence: roots, then.
+        heads = np.searchsorted(keys, np.where(np.isin(heads, keys), heads, starts))
+        expanded = [
+            i * len(self.heads) + place + 1 for i, (_, own) in enumerate(cases) for place in own
+        ]
+        expanded = np.searchsorted(keys, expanded)
+        expansions = [expansion for _, own in cases for expansion in own.values()]
+        n_words, tops = np.ones(len(tokens), np.int64), np.zeros(len(tokens), np.int64)
+        n_words[expanded] = [len(expansion.words) for expansion in expansions]
+        tops[expanded] = [expansion.top for expansion in expansions]
+        firsts = np.cumsum(n_words) - n_words
+        tops += firsts
 
-    def _words(self, place: int, expansion: Expansion) -> list[WordTags]:
-        """List what rules read of the words of a token."""
-        tag, feats, is_before_space = self.words[place]
-        words = [(NUMBER_OF_TAG.get(word.pos, 0), word.morph, False) for word in expansion.words]
-        words[expansion.top] = (tag, feats, False)
-        words[-1] = (*words[-1][:2], is_before_space)
-        return words
+        # All words of a token are as the token, and then lower ones get what is theirs.
+        words, labels = (
+            self.words[:, tokens].repeat(n_words, 1),
+            self.labels[tokens].repeat(n_words),
+        )
+        words[SPACE_AFTER] = 0
+        words[SPACE_AFTER, firsts + n_words - 1] = self.words[SPACE_AFTER, tokens]
+        above, roots = tops[heads], tops[np.searchsorted(keys, starts)]
+        # A sentence has one root: other words of its token depend on the topmost one.
+        heads = np.where(above == roots, tops, above).repeat(n_words)
+        heads[tops] = above
+        _set_lower_words(words, heads, labels, firsts[expanded].tolist(), expansions)
+        rules = UDRules(GUIDELINES.tables, words, np.bincount(case.repeat(n_words)) - 1)
+        heads = (heads - roots.repeat(n_words)).astype(np.int32)
+        return [len(own) for own in rules.find_errors(range(len(cases)), [heads], [labels])]
+
+
+def _set_lower_words(
+    words: Words,
+    heads: NDArray[np.int64],
+    labels: NDArray[np.int32],
+    firsts: Sequence[int],
+    expansions: Sequence[Expansion],
+) -> None:
+    """Write the properties, heads and labels of all words but the topmost of each token."""
+    lower = []
+    for first, expansion in zip(firsts, expansions, strict=True):
+        for place, word in enumerate(expansion.words):
+            if place != expansion.top:
+                lower.append((first + place, word))
+                if word.head != OUTSIDE:
+                    heads[first + place] = first + word.head
+    places = [place for place, _ in lower]
+    labels[places] = [number_of_label(word.dep) for _, word in lower]
+    tags = [NUMBER_OF_TAG.get(word.pos, 0) for _, word in lower]
+    words[:SPACE_AFTER, places] = make_words(tags, [word.morph for _, word in lower])

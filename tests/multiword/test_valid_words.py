@@ -51,18 +51,35 @@ def with_errors(cases):
     return {number for number, _ in syntax_errors(docs)}
 
 
+def of_docs(docs, found):
+    """Sort expansions of tokens, which are counted through all Docs, by their Docs."""
+    starts = np.cumsum([0, *map(len, docs)])
+    by_doc = [{} for _ in docs]
+    for place, expansion in found.items():
+        number = int(np.searchsorted(starts, place, side="right")) - 1
+        by_doc[number][place - int(starts[number])] = expansion
+    return by_doc
+
+
 def test_words_break_no_rule_that_the_tree_keeps():
     rng = np.random.default_rng(0)
     docs = [random_doc(rng, int(rng.integers(2, 6))) for _ in range(1000)]
     wrong = with_errors([(doc, {}) for doc in docs])
     docs = [doc for number, doc in enumerate(docs) if number not in wrong]
     assert len(docs) > 200
-    best, found = [], []
-    for doc in docs:
-        places = np.flatnonzero(rng.random(len(doc)) < 0.4).tolist()
-        ranked = {place: [random_expansion(rng) for _ in range(3)] for place in places}
-        best.append({place: own[0] for place, own in ranked.items()})
-        found.append(keep_guidelines(doc, best[-1], ranked.__getitem__))
+    ranked = {
+        place: [random_expansion(rng) for _ in range(3)]
+        for place in np.flatnonzero(rng.random(sum(map(len, docs))) < 0.4).tolist()
+    }
+    chosen = {place: own[0] for place, own in ranked.items()}
+    best = of_docs(docs, chosen)
+    found = of_docs(docs, keep_guidelines(docs, chosen, ranked.__getitem__))
+    # A Doc's words do not depend on the others.
+    alone = [
+        keep_guidelines([doc], own, lambda place, start=start: ranked[start + place])
+        for doc, own, start in zip(docs, best, np.cumsum([0, *map(len, docs)]), strict=False)
+    ]
+    assert alone == found
     changed = {i for i, (a, b) in enumerate(zip(best, found, strict=True)) if a != b}
     assert len(changed) > 50
     assert with_errors(zip(docs, best, strict=True)) == changed
@@ -87,11 +104,13 @@ def test_forms_are_kept_where_others_will_do():
     # A conjunct follows its head, and here it would depend on the verb behind it.
     other = Expansion(0, (Word("a"), Word("x", pos="ADV", dep="advmod")))
     ranked = [made("conj"), other, made("advmod", "ADV")]
-    assert keep_guidelines(doc, {0: ranked[0]}, lambda place: ranked) == {0: made("advmod", "ADV")}
+    assert keep_guidelines([doc], {0: ranked[0]}, lambda place: ranked) == {
+        0: made("advmod", "ADV")
+    }
     # Without another script for the forms, heads or labels change, the forms do not.
-    [(_, found)] = keep_guidelines(doc, {0: ranked[0]}, lambda place: ranked[:2]).items()
+    [(_, found)] = keep_guidelines([doc], {0: ranked[0]}, lambda place: ranked[:2]).items()
     assert [word.form for word in found.words] == ["a", "b"]
     assert found.words[1].head == 0
     # Without a parse, nothing is known to be wrong.
     bare = Doc(NLP.vocab, words=["ab", "c"])
-    assert keep_guidelines(bare, {0: ranked[0]}, lambda place: ranked) == {0: ranked[0]}
+    assert keep_guidelines([bare], {0: ranked[0]}, lambda place: ranked) == {0: ranked[0]}
