@@ -20,7 +20,6 @@ from spacy_rootmind.cli.options import (
     Overrides,
     ParseOptions,
     Pipeline,
-    ReviewOptions,
     make_options,
     read_settings,
     with_options,
@@ -29,7 +28,7 @@ from spacy_rootmind.formats.lines import InputError
 from spacy_rootmind.parsing.settings import ParserSettings, SettingsError
 
 COMMAND = "python -m spacy_rootmind"
-HELP = """Make a training config with root_mst, check its corpora, parse or review files."""
+HELP = """Make a training config with root_mst, check its corpora, or parse files."""
 
 app = typer.Typer(
     name="spacy_rootmind",
@@ -84,23 +83,6 @@ def parse_command(pipeline: Pipeline, overrides: Overrides = None, **values: Any
     from spacy_rootmind.cli.parse import parse
 
     raise typer.Exit(parse(make_options(ParseOptions, overrides, pipeline=pipeline, **values)))
-
-
-@app.command("review", no_args_is_help=True)
-@with_options(ReviewOptions, ParserSettings)
-def review_command(pipeline: Pipeline, overrides: Overrides = None, **values: Any) -> None:
-    """Parse files, and show the words whose head and label are least certain.
-
-    Each word has its sentence, the probability of its head and label, and the heads and labels that
-    it has in the most probable other trees. The input is as for `parse`. In CoNLL-U, correct heads
-    and labels, and give the file to `parse --keep-heads`.
-
-    With --given-heads, the heads and labels of a treebank are reviewed: the least probable ones are
-    often errors of annotation.
-    """
-    from spacy_rootmind.cli.parse import parse
-
-    raise typer.Exit(parse(make_options(ReviewOptions, overrides, pipeline=pipeline, **values)))
 
 
 @app.command("bulk", no_args_is_help=True)

@@ -15,7 +15,6 @@ from spacy_rootmind.formats.registry import (
     BULK,
     PARQUET,
     PARSE,
-    REVIEW,
     input_formats,
     output_formats,
     suffixes_of,
@@ -49,7 +48,6 @@ PARSE_INPUTS, PARSE_OUTPUTS = (
 class ParseOptions:
     """Options of `parse`."""
 
-    command = PARSE
     settings: ParserSettings
     inputs: Annotated[list[str], Argument(metavar="INPUT")] = field(default_factory=list)
     """Files to parse; - for stdin."""
@@ -93,26 +91,6 @@ class ParseOptions:
     def output_name(self) -> str:
         """Name of the output in messages."""
         return "stdout" if self.is_stdout else self.output
-
-
-@dataclass(frozen=True)
-class ReviewOptions(ParseOptions):
-    """Options of `review`."""
-
-    command = REVIEW
-    to_format: Annotated[
-        str | None,
-        choice(
-            "--to",
-            "-t",
-            of=output_formats(REVIEW),
-            help="Output format; by default from the suffix (.conllu, .html), or else a table",
-        ),
-    ] = None
-    n_words: Annotated[int, Option("--words", "-n", metavar="NUMBER", min=1)] = 50
-    """Words to show."""
-    given_heads: Annotated[bool, Option("--given-heads")] = False
-    """Review the heads and labels of CoNLL-U instead of the parser's."""
 
 
 @dataclass(frozen=True)
@@ -188,7 +166,7 @@ class ConfigOptions:
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-Options = TypeVar("Options", ParseOptions, ReviewOptions, BulkOptions)
+Options = TypeVar("Options", ParseOptions, BulkOptions)
 
 
 def with_options(*classes: type) -> Callable[[Command], Command]:

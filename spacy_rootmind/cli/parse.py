@@ -18,15 +18,14 @@ from spacy_rootmind.cli.messages import (
     progress_bar,
     warn_of_guidelines,
 )
-from spacy_rootmind.cli.options import ParseOptions, ReviewOptions
+from spacy_rootmind.cli.options import ParseOptions
 from spacy_rootmind.cli.outputs import check_free, new_file, partial_path
-from spacy_rootmind.cli.review import ReviewOutput
 from spacy_rootmind.cli.signals import Interrupted, stop_signals
 from spacy_rootmind.formats.lines import STDIN, check_inputs
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
 from spacy_rootmind.formats.registry import (
     DOCS,
-    REVIEW,
+    PARSE,
     Output,
     input_format,
     make_output,
@@ -39,9 +38,6 @@ from spacy_rootmind.parsing.stream import Counts, chunks, count_doc, parse_recor
 
 # Drawn trees show other heads from this probability on.
 DRAWN_ARCS = 0.05
-# A review knows the probabilities of other arcs from this one on, and has alternatives.
-REVIEWED_ARCS = 0.001
-REVIEWED_PARSES = 10
 # Chunks bound memory.
 CHUNK_RECORDS = 1024
 CHUNK_CHARS = 1_000_000
@@ -62,11 +58,7 @@ def parse(options: ParseOptions) -> int:
                 input_format(name)
         check_output(options, to_format)
         nlp = options.settings.load()
-        if isinstance(options, ReviewOptions):
-            output: Output = ReviewOutput(to_format, options)
-        else:
-            output = make_output(to_format)
-        run = ParseRun(options, nlp, output)
+        run = ParseRun(options, nlp, make_output(to_format))
         with stop_signals():
             return run.run()
     except Interrupted as stop:
@@ -82,12 +74,6 @@ def parse(options: ParseOptions) -> int:
 def with_defaults(options: ParseOptions, to_format: str) -> ParseOptions:
     """Fill in defaults: drawn trees have probabilities, and texts need no report."""
     settings = options.settings
-    if isinstance(options, ReviewOptions):
-        # Also with a higher --arcs: the probabilities of given arcs are read from these.
-        least = REVIEWED_ARCS if settings.arcs is None else min(settings.arcs, REVIEWED_ARCS)
-        settings = replace(settings, confidence=True, arcs=least)
-        if settings.alternatives is None:
-            settings = replace(settings, alternatives="kbest", k=REVIEWED_PARSES, labelled=True)
     if to_format == "tree":
         confidence = True if settings.confidence is None else settings.confidence
         arcs = DRAWN_ARCS if settings.arcs is None and confidence else settings.arcs
@@ -104,8 +90,8 @@ def output_format(options: ParseOptions) -> str:
     if options.to_format is not None:
         return options.to_format
     if options.is_stdout:
-        return "table" if options.command == REVIEW else "tree" if options.texts else "conllu"
-    forms = output_formats(options.command)
+        return "tree" if options.texts else "conllu"
+    forms = output_formats(PARSE)
     known = suffixes_of(forms)
     form = known.get(Path(options.output).suffix.lower())
     if form is None:
@@ -218,7 +204,7 @@ class ParseRun:
             counts = self.counts
             self.messages.show(
                 "good",
-                f"{self.output.verb} {numbered(counts.documents, 'text')}, "
+                f"Wrote {numbered(counts.documents, 'text')}, "
                 f"{numbered(counts.sentences, 'sentence')}, {numbered(counts.words, 'word')} "
                 f"to {self.options.output_name} "
                 f"({counts.words / max(seconds, 1e-9):,.0f} words per second)",

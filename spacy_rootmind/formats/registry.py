@@ -32,7 +32,7 @@ Writer = Callable[["Doc", "InputRecord", int], bytes]
 """Formats a Doc, given its record and the number of the document's sentences before it."""
 
 TEXT, PARAGRAPHS, DOCS, PARQUET = "text", "paragraphs", "spacy", "parquet"
-PARSE, BULK, REVIEW = "parse", "bulk", "review"
+PARSE, BULK = "parse", "bulk"
 BOTH = (PARSE, BULK)
 
 
@@ -59,20 +59,11 @@ FORMATS = {
     PARAGRAPHS: Format(
         (".md", ".eml", ".srt"), "text:read_paragraphs", output_of=(), in_blocks=True
     ),
-    "conllu": Format(
-        (".conllu",),
-        "conllu:read_conllu",
-        "conllu:write_conllu",
-        output_of=(*BOTH, REVIEW),
-        in_blocks=True,
-    ),
+    "conllu": Format((".conllu",), "conllu:read_conllu", "conllu:write_conllu", in_blocks=True),
     "jsonl": Format((".jsonl", ".ndjson"), "jsonl:read_jsonl", "jsonl:write_jsonl"),
     DOCS: Format((".spacy",)),
     PARQUET: Format((".parquet",), input_of=(BULK,), output_of=(BULK,)),
     "tree": Format((), writes="drawn_tree:write_tree", input_of=(), output_of=(PARSE,)),
-    # Written by `cli.review`, at the end.
-    "table": Format((), input_of=(), output_of=(REVIEW,)),
-    "html": Format((".html",), input_of=(), output_of=(REVIEW,)),
 }
 
 
@@ -103,9 +94,6 @@ def writer(form: str) -> Writer:
 
 class Output:
     """The bytes that a format writes: some after each Doc, and some at the end."""
-
-    # The report's word for what was done with the input.
-    verb = "Wrote"
 
     def __init__(self, prepare: Writer) -> None:
         self._write = prepare

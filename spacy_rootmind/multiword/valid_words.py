@@ -108,7 +108,7 @@ def _ordered(first: Expansion, others: Iterable[Expansion]) -> Iterator[Expansio
 
 
 class Tokens:
-    """What rules read of the tokens of Docs, and their trees; ROOT is before all tokens."""
+    """Tokens of Docs as rules read them, and their trees; ROOT is before all tokens."""
 
     def __init__(self, row: TokenRow) -> None:
         words = read_words([(doc, np.arange(len(doc))) for doc in row.docs])
@@ -128,10 +128,8 @@ class Tokens:
         keys, heads = starts + tokens, starts + self.heads[tokens]
         # Another parser may attach words to whitespace, or to another sentence: roots, then.
         heads = np.searchsorted(keys, np.where(np.isin(heads, keys), heads, starts))
-        expanded = [
-            i * len(self.heads) + place + 1 for i, (_, own) in enumerate(cases) for place in own
-        ]
-        expanded = np.searchsorted(keys, expanded)
+        places = [(i, place) for i, (_, own) in enumerate(cases) for place in own]
+        expanded = np.searchsorted(keys, [i * len(self.heads) + place + 1 for i, place in places])
         expansions = [expansion for _, own in cases for expansion in own.values()]
         n_words, tops = np.ones(len(tokens), np.int64), np.zeros(len(tokens), np.int64)
         n_words[expanded] = [len(expansion.words) for expansion in expansions]
@@ -140,18 +138,17 @@ class Tokens:
         tops += firsts
 
         # All words of a token are as the token, and then lower ones get what is theirs.
-        words, labels = (
-            self.words[:, tokens].repeat(n_words, 1),
-            self.labels[tokens].repeat(n_words),
-        )
+        words = self.words[:, tokens].repeat(n_words, axis=1)
+        labels = self.labels[tokens].repeat(n_words)
         words[SPACE_AFTER] = 0
         words[SPACE_AFTER, firsts + n_words - 1] = self.words[SPACE_AFTER, tokens]
         above, roots = tops[heads], tops[np.searchsorted(keys, starts)]
         # A sentence has one root: other words of its token depend on the topmost one.
         heads = np.where(above == roots, tops, above).repeat(n_words)
         heads[tops] = above
+        lengths = np.bincount(case.repeat(n_words)) - 1
         _set_lower_words(words, heads, labels, firsts[expanded].tolist(), expansions)
-        rules = UDRules(GUIDELINES.tables, words, np.bincount(case.repeat(n_words)) - 1)
+        rules = UDRules(GUIDELINES.tables, words, lengths.tolist())
         heads = (heads - roots.repeat(n_words)).astype(np.int32)
         return [len(own) for own in rules.find_errors(range(len(cases)), [heads], [labels])]
 
