@@ -1,11 +1,12 @@
-"""Train pipelines and UDPipe 1 on many treebanks, and score both from raw text.
+"""Train pipelines, UDPipe 1 and spaCy on many treebanks, and score all from raw text.
 
 Usage: python benchmarks/breadth.py --ud DIR [--treebanks NAME ...] [--systems NAME ...] [--out DIR]
 
 projects/ud trains pipelines with its defaults and one seed, and UDPipe 1 is trained on the same
-files with its own defaults (`udpipe.py`). A treebank without a training set is trained on its dev
-set. Scores are F1 by the official scorer, from raw text with paragraphs. Each training is a process
-of one thread; its CPU time includes reading, evaluations on the dev set, and saving.
+files with its own defaults (`udpipe.py`), as is the pipeline that spaCy's `init config` writes. A
+treebank without a training set is trained on its dev set. Scores are F1 by the official scorer, from
+raw text with paragraphs. Each training is a process of one thread; its CPU time includes reading,
+evaluations on the dev set, and saving.
 
 Needs the packages udtools and ufal.udpipe. Each finished training is a line in breadth.jsonl: a run
 that was interrupted continues when the same command is repeated. Writes breadth.md.
@@ -22,6 +23,7 @@ from functools import partial
 from pathlib import Path
 from statistics import mean
 
+import spacy
 import srsly
 from lib.options import RESULTS, make_parser
 from lib.records import Record, Records
@@ -30,11 +32,12 @@ from lib.tables import setup_line, table, write_markdown
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = ROOT / "projects" / "ud" / "scripts"
 sys.path.insert(0, str(SCRIPTS))
-from official import score_conllu  # noqa: E402
+from official import official_scores, score_conllu  # noqa: E402
+from train import COMPONENTS, choose_components  # noqa: E402
 
 # A treebank that comes with the package, for --smoke.
 BUNDLED = ROOT / "projects" / "quickstart" / "assets"
-PIPELINE, UDPIPE = SYSTEMS = ("pipeline", "udpipe")
+PIPELINE, UDPIPE, SPACY = SYSTEMS = ("pipeline", "udpipe", "spacy")
 # Several families, scripts and sizes; spaCy's tokenizer for Vietnamese needs another package.
 LANGUAGES = {"Vietnamese-VTB": "xx"}
 TREEBANKS = (
@@ -94,6 +97,9 @@ def measure(key: tuple, options: argparse.Namespace) -> Record:
         seconds = srsly.read_json(folder / f"{system}.json")["train"]
         parsed = (folder / f"{system}.conllu").read_text("utf8")
         scores = score_conllu(parsed, corpus / "test.conllu")
+    elif system == SPACY:
+        seconds = train_spacy(corpus, folder / system)
+        scores = official_scores(spacy.load(folder / system / "model-best"), corpus / "test.conllu")
     else:
         steps = 5 if options.smoke else 0
         seconds = run_script(SCRIPTS / "train.py", corpus, run, "--steps", steps)
@@ -101,6 +107,16 @@ def measure(key: tuple, options: argparse.Namespace) -> Record:
         scores = srsly.read_json(metrics / "seed-0.json")["official"]
     words = srsly.read_json(corpus / "treebank.json")["counts"]["train"]["words"]
     return {"words": words, "seconds": seconds, "official": scores}
+
+
+def train_spacy(corpus: Path, output: Path) -> float:
+    """Train the pipeline of spaCy's `init config`; returns the CPU seconds of the training."""
+    about, config = srsly.read_json(corpus / "treebank.json"), output.with_suffix(".cfg")
+    names, _ = choose_components(" ".join(COMPONENTS), about["annotated"])
+    options = ["--force", "--lang", about["lang"], "--pipeline", ",".join([*names, "parser"])]
+    run_script("-m", "spacy", "init", "config", config, *options)
+    paths = [f"--paths.{part}={corpus / part}.spacy" for part in ("train", "dev")]
+    return run_script("-m", "spacy", "train", config, "--output", output, *paths)
 
 
 def copy_treebank(source: Path, folder: Path) -> Path:
@@ -114,9 +130,9 @@ def copy_treebank(source: Path, folder: Path) -> Path:
     return target
 
 
-def run_script(script: Path, *arguments: object) -> float:
-    """Run a script with one thread; returns the CPU seconds of it and its own processes."""
-    command = [sys.executable, *map(str, (script, *arguments))]
+def run_script(*arguments: object) -> float:
+    """Run Python with one thread; returns the CPU seconds of it and its own processes."""
+    command = [sys.executable, *map(str, arguments)]
     before = children_seconds()
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     # As in the project; in the sources, Python would find the package without its modules.
@@ -136,12 +152,12 @@ def children_seconds() -> float:
 
 
 def lines(names: list[str], done: dict[tuple, Record]) -> Iterator[list[str]]:
-    """List the scores of each treebank, and their means over those that both systems have."""
-    pairs = []
+    """List the scores of each treebank, and their means over those that all systems have."""
+    pairs, systems = [], [own for own in SYSTEMS if any(own == key[1] for key in done)]
     for name in sorted(names):
-        records = [done[name, system] for system in SYSTEMS if (name, system) in done]
+        records = [done[name, system] for system in systems if (name, system) in done]
         if records:
-            pairs += [records] * (len(records) == len(SYSTEMS))
+            pairs += [records] * (len(records) == len(systems))
             seconds = [f"{record['seconds']:,.0f}" for record in records]
             yield [name, f"{records[0]['words']:,}", *scores(records), " / ".join(seconds)]
     if pairs:
@@ -149,7 +165,7 @@ def lines(names: list[str], done: dict[tuple, Record]) -> Iterator[list[str]]:
 
 
 def mean_scores(pairs: list[list[Record]]) -> list[Record]:
-    """Average the scores of each system, if both have them on all treebanks."""
+    """Average the scores of each system, if all have them on all treebanks."""
     official = [[record["official"] for record in pair] for pair in pairs]
     shared = [key for key in SCORES if all(key in own for pair in official for own in pair)]
     return [
@@ -159,7 +175,7 @@ def mean_scores(pairs: list[list[Record]]) -> list[Record]:
 
 
 def scores(records: Iterable[Record]) -> list[str]:
-    """Format the scores of one or both systems, in percent; a dash where one has none."""
+    """Format the scores of the systems, in percent; a dash where one has none."""
     official = [record["official"] for record in records]
     cells = [[own.get(key) for own in official] for key in SCORES]
     texts = [["-" if value is None else f"{100 * value:.2f}" for value in own] for own in cells]
