@@ -173,18 +173,14 @@ cdef inline void divide_row(
             out[i] = wide_divide(row[i], total)
 
 
-cdef inline double multiply_rows(
+cdef inline void multiply_rows(
         double* out, const weight_t* a, const weight_t* b, Py_ssize_t n) noexcept nogil:
-    cdef double product, total = 0
     cdef Py_ssize_t i
     if weight_t is double:
-        return weight_passes.multiply_rows(out, a, b, n)
+        weight_passes.multiply_rows(out, a, b, n)
     else:
         for i in range(n):
-            product = wide_to_double(wide_multiply(a[i], b[i]))
-            out[i] = 1.0 if product > 1.0 else product
-            total += product
-        return total
+            out[i] = min(wide_to_double(wide_multiply(a[i], b[i])), 1.0)
 
 
 cdef inline void add_scaled(

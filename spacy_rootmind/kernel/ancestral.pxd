@@ -24,7 +24,7 @@ cdef struct Ancestral:
 
 cdef int ancestral_init(Ancestral* ancestral, Py_ssize_t max_words) noexcept nogil
 cdef void ancestral_free(Ancestral* ancestral) noexcept nogil
-cdef int ancestral_begin(Ancestral* ancestral, const TreeSum* sum) noexcept nogil
-cdef int ancestral_draw(
+cdef void ancestral_begin(Ancestral* ancestral, const TreeSum* sum) noexcept nogil
+cdef void ancestral_draw(
     Ancestral* ancestral, const TreeSum* sum, Py_ssize_t root, Stream* random,
     int32_t* heads) noexcept nogil
