@@ -37,10 +37,10 @@ from weights cimport (
     ExtendedFloat,
     add,
     divide,
+    divide_by_largest,
     is_zero,
     less,
     multiply,
-    to_double,
     weight_from,
     weight_t,
 )
@@ -83,7 +83,7 @@ cdef int ancestral_init(Ancestral* ancestral, Py_ssize_t max_words) noexcept nog
     add_array(&layout, <void**>&ancestral.first_waiting, width, sizeof(int32_t))
     add_array(&layout, <void**>&ancestral.next_waiting, width, sizeof(int32_t))
     add_array(&layout, <void**>&ancestral.cut, width, sizeof(char))
-    add_array(&layout, <void**>&ancestral.state, width, sizeof(char))
+    add_array(&layout, <void**>&ancestral.state, width, sizeof(int32_t))
     return allocate(&layout, &ancestral.word_block, False)
 
 
@@ -202,10 +202,10 @@ cdef bint reaches_root(
 cdef void find_all_that_reach_root(
         Ancestral* ancestral, const int32_t* heads, Py_ssize_t n_words) noexcept nogil:
     """Set `state` of words 0..n_words - 1 to CONNECTED or CUT_OFF. O(n)."""
-    cdef unsigned char* state = ancestral.state
-    cdef unsigned char found
+    cdef int32_t* state = ancestral.state
+    cdef int32_t found
     cdef Py_ssize_t start, word
-    memset(state, UNKNOWN, n_words)
+    memset(state, UNKNOWN, n_words * sizeof(int32_t))
     state[0] = CONNECTED
     for start in range(1, n_words):
         word = start
@@ -220,24 +220,6 @@ cdef void find_all_that_reach_root(
             word = heads[word]
 
 
-cdef double weigh_heads(
-        const weight_t* pivot, Py_ssize_t k, bint only_connected, Ancestral* ancestral
-) noexcept nogil:
-    """Fill `weights` with the weights of k's heads, up to a factor; returns their sum."""
-    cdef weight_t largest = weight_from(0, pivot)
-    cdef double total = 0
-    cdef Py_ssize_t head
-    for head in range(k):
-        if not (only_connected and ancestral.state[head] == CUT_OFF) and less(largest, pivot[head]):
-            largest = pivot[head]
-    for head in range(k):
-        ancestral.weights[head] = 0
-        if not (only_connected and ancestral.state[head] == CUT_OFF):
-            ancestral.weights[head] = to_double(divide(pivot[head], largest))
-            total += ancestral.weights[head]
-    return total
-
-
 cdef Py_ssize_t draw_connected_head(
         const weight_t* pivot, Py_ssize_t k, bint some_cut, const int32_t* heads,
         Ancestral* ancestral, Stream* random) noexcept nogil:
@@ -249,14 +231,14 @@ cdef Py_ssize_t draw_connected_head(
     if weight_t is double:
         weights = pivot
     else:
-        total = weigh_heads(pivot, k, False, ancestral)
+        total = divide_by_largest(ancestral.weights, pivot, NULL, 0, k)
         weights = ancestral.weights
     for _try in range(TRIES):
         head = draw_index(weights, k, total, random)
         if not some_cut or reaches_root(ancestral, heads, head):
             return head
     find_all_that_reach_root(ancestral, heads, k)
-    total = weigh_heads(pivot, k, True, ancestral)
+    total = divide_by_largest(ancestral.weights, pivot, ancestral.state, CONNECTED, k)
     return draw_index(ancestral.weights, k, total, random)
 
 

@@ -23,7 +23,7 @@ from spacy_rootmind.kernel.inside_outside cimport (
     span_sums_free,
     span_sums_init,
 )
-from spacy_rootmind.kernel.interrupt cimport poll_pivot, poll_row, require
+from spacy_rootmind.kernel.interrupt cimport give_up, poll_pivot, poll_row, require
 from spacy_rootmind.kernel.partition cimport (
     TreeSum,
     sum_trees,
@@ -66,15 +66,16 @@ cdef double value_of_likeliest(
     return EIGHTH * given[likeliest]
 
 
-cdef bint normalize(
+cdef int normalize(
         const double* given, const double* marginals, Py_ssize_t width, Py_ssize_t n,
-        bint single_root, double* values, int* exponent) noexcept nogil:
+        bint single_root, double* values) noexcept nogil:
     """Take from values what is the same in all trees, and divide by a power of two above the rest.
 
-    So the values of likeliest arcs become 0, as do values of impossible arcs. Returns whether all
-    that count are finite.
+    So the values of likeliest arcs become 0, as do values of impossible arcs. Returns the exponent
+    of the power; gives up with Status.BAD_SCORE if a value that counts is not finite.
     """
     cdef Py_ssize_t dep, head, i, root = 1
+    cdef int exponent
     cdef double constant, value, rest, scale, root_constant = 0, largest = 0
     cdef bint finite = True
     if single_root and n > 0:
@@ -97,35 +98,15 @@ cdef bint normalize(
                 largest = max(largest, fabs(value))
             values[i + head] = value
     if not finite:
-        return False
-    frexp(largest, exponent)
+        give_up(Status.BAD_SCORE)
+    frexp(largest, &exponent)
     # Its inverse, too, has to be in float64.
-    exponent[0] = max(exponent[0], -1000)
-    scale = ldexp(1.0, -exponent[0])
+    exponent = max(exponent, -1000)
+    scale = ldexp(1.0, -exponent)
     for dep in range(1, n + 1):
         for head in range(n + 1):
             values[dep * width + head] *= scale
-    exponent[0] += 3
-    return True
-
-
-def normalize_batch(
-        const double[:, :, ::1] given not None, const double[:, :, ::1] marginals not None,
-        const Py_ssize_t[::1] lengths not None, bint single_root,
-        double[:, :, ::1] values not None, int[::1] exponents not None):
-    """Bring given[sentence, dep, head] to magnitudes of at most 1, in `values`.
-
-    Constants per word, and one of ROOT with a single root, are taken away; then values are divided
-    by 2 ** exponents[sentence]. Values of arcs of probability 0 become 0. Returns the first
-    sentence in which another one is not finite, or -1.
-    """
-    cdef Py_ssize_t sentence
-    for sentence in range(given.shape[0]):
-        if not normalize(
-                &given[sentence, 0, 0], &marginals[sentence, 0, 0], given.shape[2],
-                lengths[sentence], single_root, &values[sentence, 0, 0], &exponents[sentence]):
-            return sentence
-    return -1
+    return exponent + 3
 
 
 # --- workspace ---------------------------------------------------------------------------------
@@ -302,9 +283,9 @@ cdef void change_adjoints(const weight_t* of_type, TreeSum* sum, Tangents* t) no
 # --- a sentence --------------------------------------------------------------------------------
 
 cdef void differentiate(
-        const weight_t* of_type, const double* values, double* out, Py_ssize_t width, TreeSum* sum,
-        Tangents* t) noexcept nogil:
-    """Find the derivatives in one direction."""
+        const weight_t* of_type, double* values, Py_ssize_t width, TreeSum* sum, Tangents* t
+) noexcept nogil:
+    """Find the derivatives in the direction of values, and put them in their place."""
     cdef const weight_t* weights
     cdef const weight_t* adjoints
     cdef const weight_t* changes
@@ -320,7 +301,7 @@ cdef void differentiate(
         changes = <const weight_t*>t.adjoints + dep * sum.stride
         for head in range(sum.n + 1):
             marginal = multiply(weights[head], adjoints[head])
-            out[dep * width + head] = to_double(add(
+            values[dep * width + head] = to_double(add(
                 multiply(marginal, weight_from(values[dep * width + head], of_type)),
                 multiply(weights[head], changes[head])))
 
@@ -328,8 +309,9 @@ cdef void differentiate(
 cdef struct DerivativeTask:
     bint single_root
     Py_ssize_t width            # N + 1
-    const double* values        # directions: squares of `width`, at most 1 in magnitude
-    double* out                 # the derivatives, of the same shape
+    const double* given         # directions: squares of `width`
+    const double* marginals     # of the same shape, as all below
+    double* out                 # the derivatives
 
 cdef struct DerivativeState:
     bint projective
@@ -345,19 +327,23 @@ cdef void differentiate_sentence(
     """Find the derivatives of one sentence in its direction."""
     cdef DerivativeState* ws = <DerivativeState*>state
     cdef const DerivativeTask* task = <const DerivativeTask*>batch.task
-    cdef Py_ssize_t n = batch.lengths[sentence], area = task.width * task.width
-    cdef const double* values = task.values + sentence * area
-    cdef double* out = task.out + sentence * area
+    cdef Py_ssize_t n = batch.lengths[sentence], width = task.width, dep, head
+    cdef Py_ssize_t start = sentence * width * width
+    cdef double* out = task.out + start
+    cdef int exponent = normalize(
+        task.given + start, task.marginals + start, width, n, task.single_root, out)
     gather(batch, sentence, ws.square)
     if ws.projective:
-        require(projective_derivatives(
-            ws.square, n, task.single_root, values, task.width, out, &ws.spans))
-        return
-    require(sum_trees(ws.square, n, task.single_root, &ws.sum))
-    if ws.sum.beyond_float64:
-        differentiate(<const ExtendedFloat*>NULL, values, out, task.width, ws.sum.wide, &ws.wide)
+        require(projective_derivatives(ws.square, n, task.single_root, out, width, &ws.spans))
     else:
-        differentiate(<const double*>NULL, values, out, task.width, &ws.sum, &ws.tangents)
+        require(sum_trees(ws.square, n, task.single_root, &ws.sum))
+        if ws.sum.beyond_float64:
+            differentiate(<const ExtendedFloat*>NULL, out, width, ws.sum.wide, &ws.wide)
+        else:
+            differentiate(<const double*>NULL, out, width, &ws.sum, &ws.tangents)
+    for dep in range(1, n + 1):
+        for head in range(n + 1):
+            out[dep * width + head] = ldexp(out[dep * width + head], exponent)
 
 
 # --- the boundary ------------------------------------------------------------------------------
@@ -387,18 +373,21 @@ cdef class Differentiation(Worker):
 
 def differentiate_batch(
         ScoreBuffer buffer not None, bint single_root, list workers not None,
-        const double[:, :, ::1] values not None, double[:, :, ::1] out not None):
+        const double[:, :, ::1] given not None, const double[:, :, ::1] marginals not None,
+        double[:, :, ::1] out not None):
     """Find derivatives of the marginals of all sentences, with one thread per worker.
 
-    values[sentence, dep, head] are at most 1 in magnitude. Fills `out`, of the same
-    shape, for the words of each sentence. Returns as `run_batch`.
+    In the direction given[sentence, dep, head], whose values count where arcs are possible. Fills
+    `out`, of the same shape, for the words of each sentence. Returns as `run_batch`, with
+    BAD_SCORE where a value that counts is not finite.
     """
     cdef DerivativeTask task
-    if values.shape[0] == 0:
+    if given.shape[0] == 0:
         return Status.OK, 0
     task.single_root = single_root
-    task.width = values.shape[2]
-    task.values = &values[0, 0, 0]
+    task.width = given.shape[2]
+    task.given = &given[0, 0, 0]
+    task.marginals = &marginals[0, 0, 0]
     task.out = &out[0, 0, 0]
     buffer.c.task = &task
     return run_batch(buffer, workers)

@@ -515,10 +515,14 @@ cdef enum SpanKind:
     INNER           # between a head and its dependent, either way round, without their arc
     WHOLE           # the sentence, with a single root
 
-cdef struct Span:
+# A span, or a part of one; a single word is one as well, which has one derivation.
+cdef struct Part:
     SpanKind kind
-    int32_t first           # the head if it is complete
-    int32_t last
+    Py_ssize_t first        # the head if it is complete; ROOT in the whole sentence
+    Py_ssize_t last
+
+cdef struct Span:
+    Part part
     Derivation* listed      # best first
     Py_ssize_t n_listed
     Py_ssize_t listed_room
@@ -526,12 +530,6 @@ cdef struct Span:
     Py_ssize_t n_waiting
     Py_ssize_t waiting_room
     bint exhausted
-
-# A part of a span: the number of a Span, or NO_SPAN for a single word, which has one derivation.
-cdef struct Part:
-    SpanKind kind
-    Py_ssize_t first
-    Py_ssize_t last
 
 # A span whose list is to become longer by one, and what has been done for that.
 cdef struct Advance:
@@ -631,16 +629,16 @@ cdef inline double best_score(const SpanSearch* search, Part part) noexcept nogi
 # --- derivations ---------------------------------------------------------------------------------
 
 cdef void find_parts(
-        const SpanSearch* search, const Span* span, Py_ssize_t split, Part* left, Part* right,
-        double* arc) noexcept nogil:
+        const SpanSearch* search, Part span, Py_ssize_t split, Part* left, Part* right, double* arc
+) noexcept nogil:
     """Find the two parts of a span at a split, and the score of the arc that joins them."""
     cdef Py_ssize_t width = search.n + 1
     arc[0] = 0
     left.kind = right.kind = COMPLETE
     if span.kind == COMPLETE:
         left.kind = INNER
-        left.first = min(<Py_ssize_t>span.first, split)
-        left.last = max(<Py_ssize_t>span.first, split)
+        left.first = min(span.first, split)
+        left.last = max(span.first, split)
         right.first = split
         right.last = span.last
         arc[0] = search.scores[split * width + span.first]
@@ -686,19 +684,17 @@ cdef Py_ssize_t make_span(SpanSearch* search, Part part) noexcept nogil:
     search.n_spans += 1
     span = &search.spans[search.n_spans]
     memset(span, 0, sizeof(Span))
-    span.kind = part.kind
-    span.first = <int32_t>part.first
-    span.last = <int32_t>part.last
+    span.part = part
     first = min(part.first, part.last)
     last = max(part.first, part.last)
     # The kind of span decides which of the two ends is a split.
     if part.kind == INNER or (part.kind == COMPLETE and part.first > part.last):
         last -= 1
-    elif part.kind == COMPLETE:
+    else:
         first += 1
     derivation.left_rank = derivation.right_rank = 0
     for split in range(first, last + 1):
-        find_parts(search, span, split, &left, &right, &arc)
+        find_parts(search, part, split, &left, &right, &arc)
         derivation.split = <int32_t>split
         derivation.score = best_score(search, left) + best_score(search, right) + arc
         if derivation.score > -INFINITY:
@@ -754,7 +750,7 @@ cdef void list_one_more(SpanSearch* search, Py_ssize_t number) noexcept nogil:
             list_next(span)
             top -= 1
             continue
-        find_parts(search, span, next.split, &left, &right, &arc)
+        find_parts(search, span.part, next.split, &left, &right, &arc)
         one, other = find_span(search, left), find_span(search, right)
         # The array of spans may have moved.
         span = &search.spans[advance.span]
@@ -800,9 +796,9 @@ cdef void write_tree(SpanSearch* search, Py_ssize_t number, Py_ssize_t rank) noe
         top -= 2
         span = &search.spans[search.todo[top]]
         derivation = span.listed[search.todo[top + 1]]
-        if span.kind != INNER:
-            heads[derivation.split] = span.first
-        find_parts(search, span, derivation.split, &left, &right, &arc)
+        if span.part.kind != INNER:
+            heads[derivation.split] = <int32_t>span.part.first
+        find_parts(search, span.part, derivation.split, &left, &right, &arc)
         one, other = find_span(search, left), find_span(search, right)
         if one > 0:
             search.todo[top] = one
@@ -828,12 +824,9 @@ cdef int k_best_projective(void* argument) noexcept nogil:
         return Status.LOST_DIGITS
     fill_chart(<const double*>search.scores, n, search.single_root, &search.best.chart)
     whole.kind = WHOLE if search.single_root else COMPLETE
-    whole.first = 1 if search.single_root else 0
+    whole.first = 0
     whole.last = n
     number = make_span(search, whole)
-    if search.single_root:
-        # The head of what is split off.
-        search.spans[number].first = 0
     if search.spans[number].n_listed == 0:
         return Status.NO_TREE
     while trees.found < trees.k and not search.spans[number].exhausted:

@@ -1,6 +1,6 @@
 """Weights in float64, or with an exponent of any size (extended_float.h), by the same names."""
 from libc.math cimport INFINITY
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 
 from spacy_rootmind.kernel.simd cimport weight_passes
 
@@ -161,6 +161,27 @@ cdef inline weight_t dot(const weight_t* a, const weight_t* b, Py_ssize_t n) noe
         for i in range(n):
             total = wide_add(total, wide_multiply(a[i], b[i]))
         return total
+
+
+cdef inline double divide_by_largest(
+        double* out, const weight_t* row, const int32_t* marks, int32_t wanted, Py_ssize_t n
+) noexcept nogil:
+    """out[i] = row[i] over the largest of those marked as wanted, or 0; returns their sum.
+
+    All of them if `marks` is NULL; at least one of them is not 0.
+    """
+    cdef weight_t largest = weight_from(0, row)
+    cdef double total = 0
+    cdef Py_ssize_t i
+    for i in range(n):
+        if (marks is NULL or marks[i] == wanted) and less(largest, row[i]):
+            largest = row[i]
+    for i in range(n):
+        out[i] = 0
+        if marks is NULL or marks[i] == wanted:
+            out[i] = to_double(divide(row[i], largest))
+            total += out[i]
+    return total
 
 
 cdef inline void divide_row(

@@ -65,13 +65,11 @@ from spacy_rootmind.kernel.status cimport Status
 from weights cimport (
     ExtendedFloat,
     add,
-    divide,
+    divide_by_largest,
     dot,
     is_zero,
-    less,
     multiply,
     sum_row,
-    to_double,
     weight_from,
     weight_t,
     wide_divide,
@@ -170,9 +168,12 @@ cdef void restart(
 
 
 cdef void number_components(PartialTree* tree) noexcept nogil:
-    """Number heads by their component: 1 holds the next word, 0 holds ROOT."""
+    """Number heads by their component: 1 holds the next word, 0 holds ROOT.
+
+    ROOT itself has no number once it takes no more dependents.
+    """
     cdef Py_ssize_t head
-    tree.number[0] = 0
+    tree.number[0] = 0 if tree.takes_root else -1
     for head in range(1, tree.n + 1):
         tree.number[head] = (
             <int32_t>(tree.place[tree.top[head]] - tree.n_fixed + 1) if tree.top[head] != 0 else 0)
@@ -217,25 +218,6 @@ cdef void contract_to_rest(PartialTree* tree, bint is_wide) noexcept nogil:
 
 # --- drawing the rest --------------------------------------------------------------------------
 
-cdef Py_ssize_t draw_within(
-        PartialTree* tree, const weight_t* row, Py_ssize_t component, Stream* random
-) noexcept nogil:
-    """Draw a word's head within a component; 0 is ROOT's, and includes ROOT if that is possible."""
-    cdef Py_ssize_t head
-    cdef Py_ssize_t first = 0 if tree.takes_root else 1
-    cdef double total = 0
-    cdef weight_t largest = weight_from(0, row)
-    for head in range(first, tree.n + 1):
-        if tree.number[head] == component and less(largest, row[head]):
-            largest = row[head]
-    for head in range(tree.n + 1):
-        tree.weights[head] = 0
-        if head >= first and tree.number[head] == component:
-            tree.weights[head] = to_double(divide(row[head], largest))
-            total += tree.weights[head]
-    return draw_index(tree.weights, tree.n + 1, total, random)
-
-
 cdef void draw_components(PartialTree* tree, Stream* random) noexcept nogil:
     """Draw a tree of the components into `drawn`."""
     cdef TreeSum* rest = &tree.rest
@@ -279,20 +261,23 @@ cdef void draw_rest(PartialTree* tree, Stream* random) noexcept nogil:
 
     They do not become fixed. O(m^3 + n m) for m of them.
     """
-    cdef Py_ssize_t i, word, head
+    cdef Py_ssize_t i, word, row, n_heads = tree.n + 1
+    cdef double total
     draw_components(tree, random)
     for i in range(1, tree.n - tree.n_fixed + 1):
         poll_row(i, 4 * tree.n)
         word = tree.order[tree.n_fixed + i - 1]
+        row = word * tree.sum.stride
+        # One of those in the component that was drawn.
         if tree.rest.beyond_float64:
-            head = draw_within(
-                tree, <const ExtendedFloat*>tree.sum.wide.weights + word * tree.sum.stride,
-                tree.drawn[i], random)
+            total = divide_by_largest(
+                tree.weights, <const ExtendedFloat*>tree.sum.wide.weights + row, tree.number,
+                tree.drawn[i], n_heads)
         else:
-            head = draw_within(
-                tree, <const double*>tree.sum.weights + word * tree.sum.stride, tree.drawn[i],
-                random)
-        tree.heads[word] = <int32_t>head
+            total = divide_by_largest(
+                tree.weights, <const double*>tree.sum.weights + row, tree.number, tree.drawn[i],
+                n_heads)
+        tree.heads[word] = <int32_t>draw_index(tree.weights, n_heads, total, random)
     order_from_root_down(tree)
     tree.others.is_current = tree.wide_others.is_current = False
     tree.beyond_float64 = tree.rest.beyond_float64
@@ -402,9 +387,9 @@ cdef void fix_head(PartialTree* tree, Py_ssize_t head) noexcept nogil:
         if tree.top[other] == word:
             tree.top[other] = 0
     tree.n_fixed += 1
-    number_components(tree)
     if root_taken:
         tree.takes_root = False
+    number_components(tree)
     if tree.others.is_current:
         shrink(&tree.others, m, tree.rest.stride, root_taken, <const double*>NULL)
     if tree.wide_others.is_current:

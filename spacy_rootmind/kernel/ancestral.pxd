@@ -20,7 +20,7 @@ cdef struct Ancestral:
     int32_t* first_waiting      # per word: those that get it as head when it is inserted, a list
     int32_t* next_waiting       # per word
     unsigned char* cut      # per word: whether its arc is about to be replaced
-    unsigned char* state    # per word
+    int32_t* state          # per word
 
 cdef int ancestral_init(Ancestral* ancestral, Py_ssize_t max_words) noexcept nogil
 cdef void ancestral_free(Ancestral* ancestral) noexcept nogil
