@@ -318,10 +318,9 @@ cdef double log_product(const weight_t* sums, Py_ssize_t n, double* low) noexcep
 cdef int sum_trees_as_is(
         const double* square, Py_ssize_t n, bint single_root, TreeSum* ws) noexcept nogil:
     cdef int status = weigh_arcs(square, n, single_root, ws)
-    if status == Status.OK:
-        status = eliminate_words(ws, 1)
-    else:
+    if status != Status.OK:
         return status
+    status = eliminate_words(ws, 1)
     if status == Status.NO_TREE:
         # Weights that underflowed may have been the weights of all trees.
         if not ws.is_wide:

@@ -329,8 +329,8 @@ cdef ExtendedFloat weigh_heads(
         PartialTree* tree, ExtendedFloat* weights, bint* is_wide) noexcept nogil:
     """Fill weights[0..n] in proportion to the probabilities of the next word's heads.
 
-    Returns their sum. O(m^2) for m words without a head, and O(m^3) after a restart. They are found
-    in float64 unless that does not suffice.
+    Returns their sum. O(m^2) for m words without a head, but O(m^3) for the first word since a
+    restart. They are found in float64 unless that does not suffice.
     """
     cdef double sum
     cdef Py_ssize_t head
