@@ -16,7 +16,8 @@ formula with weights, all these trees together weigh the share of R in that choi
 again the sum of A[k, i] over R. With a single root the same holds, with R not including ROOT. Or
 the arc that leads through k is the one from ROOT: then k gets ROOT, every component of F is in C,
 and the trees, summed over which of them has that arc, weigh the same again. For words eliminated
-after the root word, head 0 means the root word.
+after the root word, head 0 means the root word. R always has a head that k can have: that of the
+first word of C on a path from ROOT, whose arc was drawn to lead through k.
 
 The word that an arc will lead through is drawn when the arc is made, among all words yet to be
 inserted: these are the terms of one sum, whose total the elimination found. A tree takes O(n) each
@@ -28,19 +29,18 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
-from spacy_rootmind.kernel.interrupt cimport poll_row
+from spacy_rootmind.kernel.interrupt cimport poll_row, require
 from spacy_rootmind.kernel.partition cimport TreeSum
 from spacy_rootmind.kernel.random cimport Stream, draw_index, next_double
 from spacy_rootmind.kernel.room cimport Layout, add_array, allocate
-from spacy_rootmind.kernel.status cimport Status
 from weights cimport (
     ExtendedFloat,
     add,
     divide,
+    divide_by_largest,
     is_zero,
     less,
     multiply,
-    to_double,
     weight_from,
     weight_t,
 )
@@ -56,27 +56,24 @@ cdef enum:
 
 # --- memory ------------------------------------------------------------------------------------
 
-cdef int make_block(Ancestral* ancestral, size_t item_size) noexcept nogil:
-    """Allocate for items of that size; returns Status.OK or Status.NO_MEMORY."""
+cdef void make_block(Ancestral* ancestral, size_t item_size) noexcept nogil:
+    """Allocate for items of that size, unless that has been done; gives up without memory."""
     cdef size_t width = <size_t>ancestral.max_words + 1
     cdef Layout layout
     if item_size <= ancestral.item_size:
-        return Status.OK
+        return
     free(ancestral.block)
-    ancestral.item_size = item_size
     layout.n_arrays = layout.size = 0
     add_array(&layout, &ancestral.columns, width * width, item_size)
     add_array(&layout, &ancestral.root_weights, width, item_size)
     add_array(&layout, &ancestral.root_totals, width, item_size)
     add_array(&layout, &ancestral.root_shares, width, item_size)
-    return allocate(&layout, &ancestral.block, False)
+    require(allocate(&layout, &ancestral.block, False))
+    ancestral.item_size = item_size
 
 
 cdef int ancestral_init(Ancestral* ancestral, Py_ssize_t max_words) noexcept nogil:
-    """Allocate for sentences of up to `max_words` words: 8 n^2 + O(n) bytes, or 16 n^2 once wide.
-
-    Returns Status.OK or Status.NO_MEMORY.
-    """
+    """Allocate O(n) bytes for up to `max_words` words; a Status. Draws add 8 n^2, or 16 n^2."""
     cdef size_t width = <size_t>max_words + 1
     cdef Layout layout
     memset(ancestral, 0, sizeof(Ancestral))
@@ -86,10 +83,8 @@ cdef int ancestral_init(Ancestral* ancestral, Py_ssize_t max_words) noexcept nog
     add_array(&layout, <void**>&ancestral.first_waiting, width, sizeof(int32_t))
     add_array(&layout, <void**>&ancestral.next_waiting, width, sizeof(int32_t))
     add_array(&layout, <void**>&ancestral.cut, width, sizeof(char))
-    add_array(&layout, <void**>&ancestral.state, width, sizeof(char))
-    if allocate(&layout, &ancestral.word_block, False) != Status.OK:
-        return Status.NO_MEMORY
-    return make_block(ancestral, sizeof(double))
+    add_array(&layout, <void**>&ancestral.state, width, sizeof(int32_t))
+    return allocate(&layout, &ancestral.word_block, False)
 
 
 cdef void ancestral_free(Ancestral* ancestral) noexcept nogil:
@@ -114,22 +109,15 @@ cdef void fill_columns(
             columns[head * width + k] = pivots[k * sum.stride + head]
 
 
-cdef int ancestral_begin(Ancestral* ancestral, const TreeSum* sum) noexcept nogil:
-    """Prepare draws from the trees that `sum` was summed over. O(n^2).
-
-    Returns Status.OK or Status.NO_MEMORY.
-    """
-    cdef int status
+cdef void ancestral_begin(Ancestral* ancestral, const TreeSum* sum) noexcept nogil:
+    """Prepare draws from the trees that `sum` was summed over. O(n^2)."""
     ancestral.root = -1
     if sum.beyond_float64:
-        status = make_block(ancestral, sizeof(ExtendedFloat))
-        if status == Status.OK:
-            fill_columns(<const ExtendedFloat*>NULL, ancestral, sum.wide)
-        return status
-    status = make_block(ancestral, sizeof(double))
-    if status == Status.OK:
+        make_block(ancestral, sizeof(ExtendedFloat))
+        fill_columns(<const ExtendedFloat*>NULL, ancestral, sum.wide)
+    else:
+        make_block(ancestral, sizeof(double))
         fill_columns(<const double*>NULL, ancestral, sum)
-    return status
 
 
 cdef void weigh_root(
@@ -214,10 +202,10 @@ cdef bint reaches_root(
 cdef void find_all_that_reach_root(
         Ancestral* ancestral, const int32_t* heads, Py_ssize_t n_words) noexcept nogil:
     """Set `state` of words 0..n_words - 1 to CONNECTED or CUT_OFF. O(n)."""
-    cdef unsigned char* state = ancestral.state
-    cdef unsigned char found
+    cdef int32_t* state = ancestral.state
+    cdef int32_t found
     cdef Py_ssize_t start, word
-    memset(state, UNKNOWN, n_words)
+    memset(state, UNKNOWN, n_words * sizeof(int32_t))
     state[0] = CONNECTED
     for start in range(1, n_words):
         word = start
@@ -232,30 +220,10 @@ cdef void find_all_that_reach_root(
             word = heads[word]
 
 
-cdef bint weigh_heads(
-        const weight_t* pivot, Py_ssize_t k, bint only_connected, Ancestral* ancestral,
-        double* total) noexcept nogil:
-    """Fill `weights` with the weights of k's heads, up to a factor; False if all are 0."""
-    cdef weight_t largest = weight_from(0, pivot)
-    cdef Py_ssize_t head
-    for head in range(k):
-        if not (only_connected and ancestral.state[head] == CUT_OFF) and less(largest, pivot[head]):
-            largest = pivot[head]
-    if is_zero(largest):
-        return False
-    total[0] = 0
-    for head in range(k):
-        ancestral.weights[head] = 0
-        if not (only_connected and ancestral.state[head] == CUT_OFF):
-            ancestral.weights[head] = to_double(divide(pivot[head], largest))
-            total[0] += ancestral.weights[head]
-    return True
-
-
 cdef Py_ssize_t draw_connected_head(
         const weight_t* pivot, Py_ssize_t k, bint some_cut, const int32_t* heads,
         Ancestral* ancestral, Stream* random) noexcept nogil:
-    """Draw a head for k among those connected to ROOT; -1 if they have no weight."""
+    """Draw a head for k among those connected to ROOT."""
     cdef const double* weights
     cdef double total = 1
     cdef Py_ssize_t head
@@ -263,16 +231,14 @@ cdef Py_ssize_t draw_connected_head(
     if weight_t is double:
         weights = pivot
     else:
-        if not weigh_heads(pivot, k, False, ancestral, &total):
-            return -1
+        total = divide_by_largest(ancestral.weights, pivot, NULL, 0, k)
         weights = ancestral.weights
     for _try in range(TRIES):
         head = draw_index(weights, k, total, random)
         if not some_cut or reaches_root(ancestral, heads, head):
             return head
     find_all_that_reach_root(ancestral, heads, k)
-    if not weigh_heads(pivot, k, True, ancestral, &total):
-        return -1
+    total = divide_by_largest(ancestral.weights, pivot, ancestral.state, CONNECTED, k)
     return draw_index(ancestral.weights, k, total, random)
 
 
@@ -303,7 +269,7 @@ cdef void attach_waiting(
         word = following
 
 
-cdef int draw_as(
+cdef void draw_as(
         const weight_t* of_type, Ancestral* ancestral, const TreeSum* sum, Py_ssize_t root,
         Stream* random, int32_t* heads) noexcept nogil:
     cdef const weight_t* pivots
@@ -325,22 +291,17 @@ cdef int draw_as(
         else:
             head = draw_connected_head(
                 pivots, k, ancestral.first_waiting[k] != 0, heads, ancestral, random)
-            if head < 0:
-                return Status.UNSETTLED
             total = multiply(pivots[head], (<const weight_t*>sum.sums)[k])
         attach_waiting(<const weight_t*>sum.factors, ancestral, sum, k, random, heads)
         heads[k] = <int32_t>head
         draw_route(total, ancestral, sum, k, head, random)
-    return Status.OK
 
 
-cdef int ancestral_draw(
+cdef void ancestral_draw(
         Ancestral* ancestral, const TreeSum* sum, Py_ssize_t root, Stream* random,
         int32_t* heads) noexcept nogil:
-    """Draw a tree to heads[0..n], with a single root given that it is `root`, unless that is 0.
-
-    Returns Status.OK, or Status.UNSETTLED where float64 does not do.
-    """
+    """Draw a tree to heads[0..n], with a single root given that it is `root`, unless that is 0."""
     if sum.beyond_float64:
-        return draw_as(<const ExtendedFloat*>NULL, ancestral, sum.wide, root, random, heads)
-    return draw_as(<const double*>NULL, ancestral, sum, root, random, heads)
+        draw_as(<const ExtendedFloat*>NULL, ancestral, sum.wide, root, random, heads)
+    else:
+        draw_as(<const double*>NULL, ancestral, sum, root, random, heads)

@@ -134,15 +134,12 @@ cdef struct Chunk:
 
 
 cdef int handle_chunk(void* argument) noexcept nogil:
-    """Handle sentences up to the first that fails; returns its status."""
+    """Handle sentences up to the first that fails."""
     cdef Chunk* chunk = <Chunk*>argument
-    cdef int status
     while chunk.start < chunk.stop:
         if chunk.start % ROWS_PER_POLL == 0:
             poll(MANY_STEPS)
-        status = chunk.handle(chunk.state, chunk.batch, chunk.start)
-        if status != Status.OK:
-            return status
+        chunk.handle(chunk.state, chunk.batch, chunk.start)
         chunk.start += 1
     return Status.OK
 

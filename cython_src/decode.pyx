@@ -30,7 +30,7 @@ from spacy_rootmind.kernel.batch cimport (
     run_batch,
     scores_of,
 )
-from spacy_rootmind.kernel.interrupt cimport ROWS_PER_POLL, poll, poll_row
+from spacy_rootmind.kernel.interrupt cimport ROWS_PER_POLL, poll, poll_row, require
 from spacy_rootmind.kernel.room cimport Layout, add_array, allocate
 from spacy_rootmind.kernel.simd cimport SCAN_NO_HEAD, SCAN_OK, row_passes
 from spacy_rootmind.kernel.status cimport Status
@@ -521,17 +521,16 @@ cdef struct HeadRows:
     Py_ssize_t width
 
 
-cdef int decode_sentence(
+cdef void decode_sentence(
         void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
-    """Decode one sentence to its row of heads, padded with -1; returns a Status."""
+    """Decode one sentence to its row of heads, padded with -1."""
     cdef DecoderState* decoder = <DecoderState*>state
     cdef const HeadRows* rows = <const HeadRows*>batch.task
     cdef int32_t* heads = rows.heads + sentence * rows.width
     cdef Py_ssize_t padding
-    cdef int status = decoder.decode(decoder, batch, sentence, heads)
+    require(decoder.decode(decoder, batch, sentence, heads))
     for padding in range(batch.lengths[sentence] + 1, rows.width):
         heads[padding] = -1
-    return status
 
 
 cdef class Decoder(Worker):

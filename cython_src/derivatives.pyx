@@ -10,12 +10,11 @@ times a difference of two expectations of v, which lies within a few times the d
 values of v. Nothing is subtracted in the weights themselves, so errors are not magnified, and are
 absolute: the errors of marginals times these differences.
 
-Numbers are float64 where that is enough, and wide ones where it turns out not to be.
+Numbers are float64 where that is enough for the sums, and wide ones elsewhere.
 """
 from libc.math cimport fabs, frexp, isfinite, ldexp
 from libc.stddef cimport size_t
 from libc.stdlib cimport free
-from libc.string cimport memset
 
 from spacy_rootmind.kernel.batch cimport Batch, ScoreBuffer, Worker, check_memory, gather, run_batch
 from spacy_rootmind.kernel.inside_outside cimport (
@@ -24,11 +23,10 @@ from spacy_rootmind.kernel.inside_outside cimport (
     span_sums_free,
     span_sums_init,
 )
-from spacy_rootmind.kernel.interrupt cimport poll_pivot, poll_row
+from spacy_rootmind.kernel.interrupt cimport give_up, poll_pivot, poll_row, require
 from spacy_rootmind.kernel.partition cimport (
     TreeSum,
     sum_trees,
-    sum_trees_wide,
     tree_sum_free,
     tree_sum_init,
 )
@@ -49,9 +47,6 @@ from weights cimport (
     weight_t,
 )
 
-# The largest error in the sum of a word's marginals, which is 1, and, over n, in the sum of their
-# derivatives, which is 0.
-cdef double TOLERANCE = 1e-9
 # Differences of four values cannot overflow if the values are this much smaller.
 cdef double EIGHTH = 0.125
 
@@ -71,15 +66,16 @@ cdef double value_of_likeliest(
     return EIGHTH * given[likeliest]
 
 
-cdef bint normalize(
+cdef int normalize(
         const double* given, const double* marginals, Py_ssize_t width, Py_ssize_t n,
-        bint single_root, double* values, int* exponent) noexcept nogil:
+        bint single_root, double* values) noexcept nogil:
     """Take from values what is the same in all trees, and divide by a power of two above the rest.
 
-    So the values of likeliest arcs become 0, as do values of impossible arcs. Returns whether all
-    that count are finite.
+    So the values of likeliest arcs become 0, as do values of impossible arcs. Returns the exponent
+    of the power; gives up with Status.BAD_SCORE if a value that counts is not finite.
     """
     cdef Py_ssize_t dep, head, i, root = 1
+    cdef int exponent
     cdef double constant, value, rest, scale, root_constant = 0, largest = 0
     cdef bint finite = True
     if single_root and n > 0:
@@ -102,42 +98,21 @@ cdef bint normalize(
                 largest = max(largest, fabs(value))
             values[i + head] = value
     if not finite:
-        return False
-    frexp(largest, exponent)
+        give_up(Status.BAD_SCORE)
+    frexp(largest, &exponent)
     # Its inverse, too, has to be in float64.
-    exponent[0] = max(exponent[0], -1000)
-    scale = ldexp(1.0, -exponent[0])
+    exponent = max(exponent, -1000)
+    scale = ldexp(1.0, -exponent)
     for dep in range(1, n + 1):
         for head in range(n + 1):
             values[dep * width + head] *= scale
-    exponent[0] += 3
-    return True
-
-
-def normalize_batch(
-        const double[:, :, ::1] given not None, const double[:, :, ::1] marginals not None,
-        const Py_ssize_t[::1] lengths not None, bint single_root,
-        double[:, :, ::1] values not None, int[::1] exponents not None):
-    """Bring given[sentence, dep, head] to magnitudes of at most 1, in `values`.
-
-    Constants per word, and one of ROOT with a single root, are taken away; then values are divided
-    by 2 ** exponents[sentence]. Values of arcs of probability 0 become 0. Returns the first
-    sentence in which another one is not finite, or -1.
-    """
-    cdef Py_ssize_t sentence
-    for sentence in range(given.shape[0]):
-        if not normalize(
-                &given[sentence, 0, 0], &marginals[sentence, 0, 0], given.shape[2],
-                lengths[sentence], single_root, &values[sentence, 0, 0], &exponents[sentence]):
-            return sentence
-    return -1
+    return exponent + 3
 
 
 # --- workspace ---------------------------------------------------------------------------------
 
 # Derivatives of the numbers of a TreeSum, of the same type, and with rows of its stride.
 cdef struct Tangents:
-    size_t size
     void* block             # NULL until it is needed
     void* factors
     void* pivots
@@ -147,14 +122,14 @@ cdef struct Tangents:
     void* scratch           # seven rows
 
 
-cdef int tangents_init(Tangents* t, const TreeSum* sum) noexcept nogil:
-    """Allocate for all sentences of a TreeSum, unless that has been done; a Status."""
+cdef void make_tangents(Tangents* t, const TreeSum* sum) noexcept nogil:
+    """Allocate for all sentences of a TreeSum, unless that has been done."""
     cdef size_t item = sizeof(ExtendedFloat) if sum.is_wide else sizeof(double)
     cdef size_t stride = <size_t>sum.stride
     cdef size_t matrix = stride * (<size_t>sum.max_words + 1)
     cdef Layout layout
     if t.block is not NULL:
-        return Status.OK
+        return
     layout.n_arrays = layout.size = 0
     add_array(&layout, &t.factors, matrix, item)
     add_array(&layout, &t.pivots, matrix, item)
@@ -162,9 +137,8 @@ cdef int tangents_init(Tangents* t, const TreeSum* sum) noexcept nogil:
     add_array(&layout, &t.sums, stride, item)
     add_array(&layout, &t.root_pivots, stride, item)
     add_array(&layout, &t.scratch, 7 * stride, item)
-    t.size = layout.size
     # Zeros: vector passes read what nobody has written, to multiply it by zero.
-    return allocate(&layout, &t.block, True)
+    require(allocate(&layout, &t.block, True))
 
 
 # --- forwards ----------------------------------------------------------------------------------
@@ -308,17 +282,16 @@ cdef void change_adjoints(const weight_t* of_type, TreeSum* sum, Tangents* t) no
 
 # --- a sentence --------------------------------------------------------------------------------
 
-cdef bint differentiate(
-        const weight_t* of_type, const double* values, double* out, Py_ssize_t width, TreeSum* sum,
-        Tangents* t) noexcept nogil:
-    """Find the derivatives in one direction; returns whether they and the marginals add up."""
+cdef void differentiate(
+        const weight_t* of_type, double* values, Py_ssize_t width, TreeSum* sum, Tangents* t
+) noexcept nogil:
+    """Find the derivatives in the direction of values, and put them in their place."""
     cdef const weight_t* weights
     cdef const weight_t* adjoints
     cdef const weight_t* changes
     cdef weight_t marginal
     cdef Py_ssize_t dep, head
-    cdef double total, total_change
-    cdef bint sound = True
+    make_tangents(t, sum)
     change_elimination(of_type, values, width, sum, t)
     change_adjoints(of_type, sum, t)
     for dep in range(1, sum.n + 1):
@@ -326,24 +299,19 @@ cdef bint differentiate(
         weights = <const weight_t*>sum.weights + dep * sum.stride
         adjoints = <const weight_t*>sum.adjoints + dep * sum.stride
         changes = <const weight_t*>t.adjoints + dep * sum.stride
-        total = -1
-        total_change = 0
         for head in range(sum.n + 1):
             marginal = multiply(weights[head], adjoints[head])
-            total += to_double(marginal)
-            out[dep * width + head] = to_double(add(
+            values[dep * width + head] = to_double(add(
                 multiply(marginal, weight_from(values[dep * width + head], of_type)),
                 multiply(weights[head], changes[head])))
-            total_change += out[dep * width + head]
-        sound &= fabs(total) < TOLERANCE and fabs(total_change) < TOLERANCE * sum.n
-    return sound
 
 
 cdef struct DerivativeTask:
     bint single_root
     Py_ssize_t width            # N + 1
-    const double* values        # directions: squares of `width`, at most 1 in magnitude
-    double* out                 # the derivatives, of the same shape
+    const double* given         # directions: squares of `width`
+    const double* marginals     # of the same shape, as all below
+    double* out                 # the derivatives
 
 cdef struct DerivativeState:
     bint projective
@@ -354,38 +322,28 @@ cdef struct DerivativeState:
     SpanSums spans              # for projective trees, which need none of the above but the square
 
 
-cdef int differentiate_sentence(
+cdef void differentiate_sentence(
         void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
-    """Find the derivatives of one sentence in its direction; returns a Status."""
+    """Find the derivatives of one sentence in its direction."""
     cdef DerivativeState* ws = <DerivativeState*>state
     cdef const DerivativeTask* task = <const DerivativeTask*>batch.task
-    cdef Py_ssize_t n = batch.lengths[sentence], area = task.width * task.width
-    cdef const double* values = task.values + sentence * area
-    cdef double* out = task.out + sentence * area
-    cdef int status
-    if n == 0:
-        return Status.OK
+    cdef Py_ssize_t n = batch.lengths[sentence], width = task.width, dep, head
+    cdef Py_ssize_t start = sentence * width * width
+    cdef double* out = task.out + start
+    cdef int exponent = normalize(
+        task.given + start, task.marginals + start, width, n, task.single_root, out)
     gather(batch, sentence, ws.square)
     if ws.projective:
-        return projective_derivatives(
-            ws.square, n, task.single_root, values, task.width, out, &ws.spans)
-    status = sum_trees(ws.square, n, task.single_root, &ws.sum)
-    if status != Status.OK:
-        return status
-    if not ws.sum.beyond_float64:
-        if differentiate(<const double*>NULL, values, out, task.width, &ws.sum, &ws.tangents):
-            return Status.OK
-        # Adjoints may be beyond float64 where weights are not. Numbers that overflowed must not be
-        # multiplied by the zeros of later sentences.
-        memset(ws.tangents.block, 0, ws.tangents.size)
-        memset(ws.sum.adjoints, 0, (ws.sum.max_words + 1) * ws.sum.stride * sizeof(double))
-        status = sum_trees_wide(ws.square, &ws.sum)
-    if status == Status.OK:
-        status = tangents_init(&ws.wide, ws.sum.wide)
-    if status == Status.OK and not differentiate(
-            <const ExtendedFloat*>NULL, values, out, task.width, ws.sum.wide, &ws.wide):
-        return Status.LOST_DIGITS
-    return status
+        require(projective_derivatives(ws.square, n, task.single_root, out, width, &ws.spans))
+    else:
+        require(sum_trees(ws.square, n, task.single_root, &ws.sum))
+        if ws.sum.beyond_float64:
+            differentiate(<const ExtendedFloat*>NULL, out, width, ws.sum.wide, &ws.wide)
+        else:
+            differentiate(<const double*>NULL, out, width, &ws.sum, &ws.tangents)
+    for dep in range(1, n + 1):
+        for head in range(n + 1):
+            out[dep * width + head] = ldexp(out[dep * width + head], exponent)
 
 
 # --- the boundary ------------------------------------------------------------------------------
@@ -404,8 +362,6 @@ cdef class Differentiation(Worker):
             status = span_sums_init(&self.c.spans, max_words, True)
         else:
             status = tree_sum_init(&self.c.sum, max_words, False)
-            if status == Status.OK:
-                status = tangents_init(&self.c.tangents, &self.c.sum)
         check_memory(max_words, status)
 
     def __dealloc__(self):
@@ -417,18 +373,21 @@ cdef class Differentiation(Worker):
 
 def differentiate_batch(
         ScoreBuffer buffer not None, bint single_root, list workers not None,
-        const double[:, :, ::1] values not None, double[:, :, ::1] out not None):
+        const double[:, :, ::1] given not None, const double[:, :, ::1] marginals not None,
+        double[:, :, ::1] out not None):
     """Find derivatives of the marginals of all sentences, with one thread per worker.
 
-    values[sentence, dep, head] are at most 1 in magnitude. Fills `out`, of the same
-    shape, for the words of each sentence. Returns as `run_batch`.
+    In the direction given[sentence, dep, head], whose values count where arcs are possible. Fills
+    `out`, of the same shape, for the words of each sentence. Returns as `run_batch`, with
+    BAD_SCORE where a value that counts is not finite.
     """
     cdef DerivativeTask task
-    if values.shape[0] == 0:
+    if given.shape[0] == 0:
         return Status.OK, 0
     task.single_root = single_root
-    task.width = values.shape[2]
-    task.values = &values[0, 0, 0]
+    task.width = given.shape[2]
+    task.given = &given[0, 0, 0]
+    task.marginals = &marginals[0, 0, 0]
     task.out = &out[0, 0, 0]
     buffer.c.task = &task
     return run_batch(buffer, workers)

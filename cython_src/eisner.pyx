@@ -33,11 +33,12 @@ cdef enum SpanKind:
 
 cdef int chart_workspace_init(
         ChartWorkspace* ws, Py_ssize_t max_words, bint with_inner) noexcept nogil:
-    """Allocate 24 (n + 1)^2 + O(n) bytes, 32 (n + 1)^2 with `inner`. A Status."""
+    """Allocate 24 (n + 1)^2 + O(n) bytes, 32 (n + 1)^2 with `inner`. A Status.
+
+    `ws` holds zeros, and is to be freed whatever is returned.
+    """
     cdef size_t width = <size_t>max_words + 1
     cdef Layout layout
-    ws.block = NULL
-    ws.chart.inner = NULL
     layout.n_arrays = layout.size = 0
     add_array(&layout, &ws.chart.right, width * width, sizeof(double))
     add_array(&layout, &ws.chart.left, width * width, sizeof(double))
@@ -47,10 +48,7 @@ cdef int chart_workspace_init(
     add_array(&layout, <void**>&ws.todo, 6 * width, sizeof(int32_t))
     if workspace_init(&ws.tree, max_words, NO_ROWS) != Status.OK:
         return Status.NO_MEMORY
-    if allocate(&layout, &ws.block, False) != Status.OK:
-        workspace_free(&ws.tree)
-        return Status.NO_MEMORY
-    return Status.OK
+    return allocate(&layout, &ws.block, False)
 
 
 cdef void chart_workspace_free(ChartWorkspace* ws) noexcept nogil:

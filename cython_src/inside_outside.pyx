@@ -272,18 +272,18 @@ cdef void projective_marginals(double* marginals, Py_ssize_t width, SpanSums* ws
 
 
 cdef int projective_derivatives(
-        const double* square, Py_ssize_t n, bint single_root, const double* values,
-        Py_ssize_t width, double* out, SpanSums* ws) noexcept nogil:
-    """Fill out[dep * width + head] with the derivatives of the marginals along values. O(n^3).
+        const double* square, Py_ssize_t n, bint single_root, double* values, Py_ssize_t width,
+        SpanSums* ws) noexcept nogil:
+    """Put the derivatives of the marginals along values[dep * width + head] in their place. O(n^3).
 
-    `values` have rows of `width` as well. `ws` has been made with changes. Returns a Status.
+    `ws` has been made with changes. Returns a Status.
     """
     cdef int status
     ws.n = n
     ws.single_root = single_root
     status = sum_numbers(<const Dual*>NULL, square, values, width, ws)
     if status == Status.OK:
-        find_results(<const Dual*>NULL, out, width, ws)
+        find_results(<const Dual*>NULL, values, width, ws)
     return status
 
 

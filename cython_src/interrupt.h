@@ -1,4 +1,4 @@
-/* Ctrl-C during long work without Python's lock.
+/* Ctrl-C during long work without Python's lock, and the end of work that cannot go on.
  *
  * The thread that made a call asks Python for signals now and then; if a handler raises, all threads
  * of the call give up at their next poll. They jump back to where their work began: kernels own no
@@ -46,6 +46,7 @@ typedef struct {
     int takes_signals; /* whether Python's handlers run in this thread */
     jmp_buf *escape;
     ptrdiff_t steps;   /* since the last poll */
+    int status;        /* why it gave up */
 } Task;
 
 static PER_THREAD Task current_task;
@@ -74,25 +75,31 @@ static void check_signals(int *stop)
     last_check = milliseconds();
 }
 
-static void count_steps(ptrdiff_t steps)
+/* Returns whether a handler has raised. */
+static int count_steps(ptrdiff_t steps)
 {
     Task *task = &current_task;
     if (task->stop == NULL)
-        return;
+        return 0;
     task->steps += steps;
     if (task->steps < STEPS_PER_POLL)
-        return;
+        return 0;
     task->steps = 0;
     if (task->takes_signals && milliseconds() - last_check >= MILLISECONDS_PER_CHECK)
         check_signals(task->stop);
-    if (READ_FLAG(task->stop))
-        JUMP_TO(*task->escape);
+    return READ_FLAG(task->stop);
 }
 
-/* Do a part of a call's work; returns its result, or `if_stopped`. Calls may come from a signal's
- * handler, within another call. */
-static int work_until_stopped(
-    int (*work)(void *), void *argument, int *stop, int takes_signals, int if_stopped)
+/* End the work at hand, which then returns this status. */
+static void end_work(int status)
+{
+    current_task.status = status;
+    JUMP_TO(*current_task.escape);
+}
+
+/* Do a part of a call's work; returns its result. Calls may come from a signal's handler, within
+ * another call. */
+static int do_work(int (*work)(void *), void *argument, int *stop, int takes_signals)
 {
     const Task outer = current_task;
     jmp_buf escape;
@@ -104,7 +111,7 @@ static int work_until_stopped(
     if (MARK_PLACE(escape) == 0)
         status = work(argument);
     else
-        status = if_stopped;
+        status = current_task.status;
     current_task = outer;
     return status;
 }

@@ -8,9 +8,9 @@ from spacy_rootmind.kernel.status cimport Status
 
 
 cdef extern from "interrupt.h" nogil:
-    void count_steps(Py_ssize_t steps) noexcept
-    int work_until_stopped(
-        Work work, void* argument, int* stop, int takes_signals, int if_stopped) noexcept
+    bint count_steps(Py_ssize_t steps) noexcept
+    void end_work(int status) noexcept
+    int do_work(Work work, void* argument, int* stop, int takes_signals) noexcept
 
 cdef unsigned long main_thread
 
@@ -30,10 +30,15 @@ cdef int run_part(Work work, void* argument, int* stop) except? -1:
     cdef bint takes_signals = <unsigned long>PyThread_get_thread_ident() == main_thread
     cdef int status
     with nogil:
-        status = work_until_stopped(work, argument, stop, takes_signals, Status.INTERRUPTED)
+        status = do_work(work, argument, stop, takes_signals)
     # The error is set already.
     return -1 if takes_signals and stop[0] else status
 
 
 cdef void poll(Py_ssize_t steps) noexcept nogil:
-    count_steps(steps)
+    if count_steps(steps):
+        end_work(Status.INTERRUPTED)
+
+
+cdef void give_up(int status) noexcept nogil:
+    end_work(status)

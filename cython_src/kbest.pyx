@@ -34,10 +34,17 @@ from spacy_rootmind.kernel.eisner cimport (
     chart_workspace_free,
     chart_workspace_init,
 )
-from spacy_rootmind.kernel.interrupt cimport poll, poll_row, run_part
+from spacy_rootmind.kernel.interrupt cimport poll, poll_row, require, run_part
 from spacy_rootmind.kernel.room cimport Layout, add_array, allocate, make_room
 from spacy_rootmind.kernel.status cimport Status
 from weights cimport add_exactly
+
+# The trees found, best first.
+cdef struct TreeList:
+    Py_ssize_t k            # trees wanted
+    Py_ssize_t found
+    Py_ssize_t room
+    int32_t* heads          # found x (n + 1)
 
 # A set of trees: all in the parent set that have the arc, or all that do not. Set 0 holds all
 # trees.
@@ -64,14 +71,11 @@ cdef struct Pending:
 
 cdef struct KBestSearch:
     Py_ssize_t n
-    Py_ssize_t k            # trees wanted
     bint single_root
+    TreeList trees
     const double* scores    # (n+1) x (n+1), as given
     double* square          # the same, with the arcs of one set
     TreeWorkspace tree
-    int32_t* heads          # found x (n+1): trees, best first
-    Py_ssize_t found
-    Py_ssize_t heads_room
     TreeSet* sets
     Py_ssize_t n_sets
     Py_ssize_t sets_room
@@ -149,6 +153,13 @@ cdef inline item_t heap_pop(item_t* heap, Py_ssize_t* size) noexcept nogil:
 
 # --- memory --------------------------------------------------------------------------------------
 
+cdef int32_t* add_tree(TreeList* trees, Py_ssize_t width) noexcept nogil:
+    """Make room for the heads of another tree, and count it."""
+    make_room(<void**>&trees.heads, &trees.room, trees.found + 1, width * sizeof(int32_t))
+    trees.found += 1
+    return trees.heads + (trees.found - 1) * width
+
+
 cdef int k_best_init(
         KBestSearch* search, const double* scores, Py_ssize_t n, Py_ssize_t k, bint single_root
 ) noexcept nogil:
@@ -157,7 +168,7 @@ cdef int k_best_init(
     cdef Layout layout
     memset(search, 0, sizeof(KBestSearch))
     search.n = n
-    search.k = k
+    search.trees.k = k
     search.single_root = single_root
     search.scores = scores
     if workspace_init(&search.tree, n, ALL_ROWS) != Status.OK:
@@ -177,7 +188,7 @@ cdef void k_best_free(KBestSearch* search) noexcept nogil:
     """Free all that a search holds; harmless when called twice."""
     workspace_free(&search.tree)
     free(search.block)
-    free(search.heads)
+    free(search.trees.heads)
     free(search.sets)
     free(search.queue)
     memset(search, 0, sizeof(KBestSearch))
@@ -199,15 +210,12 @@ cdef inline Exact add(Exact total, double term) noexcept nogil:
     return total
 
 
-cdef int push(KBestSearch* search, Pending pending) noexcept nogil:
-    """Add to the queue; returns a Status."""
-    if make_room(
-            <void**>&search.queue, &search.queue_room, search.n_pending + 1, sizeof(Pending)) < 0:
-        return Status.NO_MEMORY
+cdef void push(KBestSearch* search, Pending pending) noexcept nogil:
+    """Add to the queue."""
+    make_room(<void**>&search.queue, &search.queue_room, search.n_pending + 1, sizeof(Pending))
     pending.order = search.order
     search.order += 1
     heap_push(search.queue, &search.n_pending, pending)
-    return Status.OK
 
 
 # --- sets of trees -------------------------------------------------------------------------------
@@ -215,11 +223,9 @@ cdef int push(KBestSearch* search, Pending pending) noexcept nogil:
 cdef Py_ssize_t split_off(
         KBestSearch* search, Py_ssize_t parent, int32_t dep, int32_t head,
         bint required) noexcept nogil:
-    """Describe the trees of `parent` with or without an arc; its number or Status.NO_MEMORY."""
+    """Describe the trees of `parent` with or without an arc; returns its number."""
     cdef TreeSet* new
-    if make_room(
-            <void**>&search.sets, &search.sets_room, search.n_sets + 1, sizeof(TreeSet)) < 0:
-        return Status.NO_MEMORY
+    make_room(<void**>&search.sets, &search.sets_room, search.n_sets + 1, sizeof(TreeSet))
     new = &search.sets[search.n_sets]
     new.parent = parent
     new.dep = dep
@@ -280,7 +286,7 @@ cdef Exact candidate_gain(KBestSearch* search) noexcept nogil:
     This distinguishes scores that differ in the last place only, however large their sum, and trees
     that lack one arc of an enormous score.
     """
-    cdef const int32_t* first = search.heads
+    cdef const int32_t* first = search.trees.heads
     cdef Py_ssize_t word
     cdef const double* row
     cdef Exact gain
@@ -415,11 +421,11 @@ cdef bint find_next(KBestSearch* search, Pending* pending) noexcept nogil:
 
 # --- search --------------------------------------------------------------------------------------
 
-cdef int await_next(
+cdef void await_next(
         KBestSearch* search, Py_ssize_t number, Py_ssize_t known) noexcept nogil:
     """Queue the best tree of a set except the known one; the set has just been solved."""
     cdef Py_ssize_t width = search.n + 1
-    cdef const int32_t* heads = search.heads + known * width
+    cdef const int32_t* heads = search.trees.heads + known * width
     cdef Py_ssize_t word
     cdef Pending pending
     pending.tree_set = number
@@ -430,93 +436,68 @@ cdef int await_next(
             pending.dep = <int32_t>word
             pending.head = heads[word]
             pending.gain = candidate_gain(search)
-            return push(search, pending)
-    return push(search, pending) if find_next(search, &pending) else Status.OK
+            push(search, pending)
+            return
+    if find_next(search, &pending):
+        push(search, pending)
 
 
-cdef int await_other_root(
+cdef void await_other_root(
         KBestSearch* search, Py_ssize_t number, int32_t root) noexcept nogil:
     """Queue the best single-root tree of a set with another root."""
     cdef Pending pending
     pending.tree_set = split_off(search, number, root, 0, False)
-    if pending.tree_set < 0:
-        return Status.NO_MEMORY
-    if solve(search, pending.tree_set) != Status.OK:
-        return Status.OK
-    pending.known = -1
-    pending.gain = candidate_gain(search)
-    return push(search, pending)
+    if solve(search, pending.tree_set) == Status.OK:
+        pending.known = -1
+        pending.gain = candidate_gain(search)
+        push(search, pending)
 
 
-cdef int keep_candidate(KBestSearch* search) noexcept nogil:
-    """Append the tree at hand to those found."""
-    cdef Py_ssize_t width = search.n + 1
-    if make_room(
-            <void**>&search.heads, &search.heads_room, search.found + 1,
-            width * sizeof(int32_t)) < 0:
-        return Status.NO_MEMORY
-    memcpy(search.heads + search.found * width, search.candidate, width * sizeof(int32_t))
-    search.found += 1
-    return Status.OK
-
-
-cdef int find_first_of(KBestSearch* search, Py_ssize_t number) noexcept nogil:
+cdef void find_first_of(KBestSearch* search, Py_ssize_t number) noexcept nogil:
     """Find the best tree of a set, and queue what comes after it there."""
-    cdef Py_ssize_t known = search.found
+    cdef Py_ssize_t known = search.trees.found, width = search.n + 1
     cdef int32_t root = 0
-    cdef int status = solve(search, number)
-    if status == Status.OK:
-        status = keep_candidate(search)
-    if status != Status.OK:
-        return status
+    require(solve(search, number))
+    memcpy(add_tree(&search.trees, width), search.candidate, width * sizeof(int32_t))
     if not search.single_root or search.sets[number].one_root_arc:
-        return await_next(search, number, known)
+        await_next(search, number, known)
+        return
     while search.candidate[root] != 0:
         root += 1
-    if await_other_root(search, number, root) != Status.OK:
-        return Status.NO_MEMORY
-    return find_next_with(search, number, known, root, 0)
+    await_other_root(search, number, root)
+    find_next_with(search, number, known, root, 0)
 
 
-cdef int find_next_with(
+cdef void find_next_with(
         KBestSearch* search, Py_ssize_t number, Py_ssize_t known, int32_t dep,
         int32_t head) noexcept nogil:
     """Queue the best tree, except the known one, that has an arc of it."""
-    cdef int status
     number = split_off(search, number, dep, head, True)
-    if number < 0:
-        return Status.NO_MEMORY
-    status = solve(search, number)
-    return await_next(search, number, known) if status == Status.OK else status
+    require(solve(search, number))
+    await_next(search, number, known)
 
 
 cdef int k_best_trees(void* argument) noexcept nogil:
-    """Find the best trees, search.k at most, into search.heads; returns a Status."""
+    """Find the best trees into search.trees; returns a Status."""
     cdef KBestSearch* search = <KBestSearch*>argument
-    cdef Py_ssize_t n = search.n, number
+    cdef TreeList* trees = &search.trees
+    cdef Py_ssize_t n = search.n
     cdef Pending next
-    cdef int status
-    if split_off(search, -1, 0, 0, False) < 0:
-        return Status.NO_MEMORY
     if n == 0:
-        search.candidate[0] = -1
-        return keep_candidate(search)
+        add_tree(trees, 1)[0] = -1
+        return Status.OK
     if sums_overflow(search.scores, n):
         return Status.LOST_DIGITS
-    status = find_first_of(search, 0)
-    while status == Status.OK and search.found < search.k and search.n_pending > 0:
-        poll_row(search.found, 4 * n * n)
+    find_first_of(search, split_off(search, -1, 0, 0, False))
+    while trees.found < trees.k and search.n_pending > 0:
+        poll_row(trees.found, 4 * n * n)
         next = heap_pop(search.queue, &search.n_pending)
         if next.known < 0:
-            status = find_first_of(search, next.tree_set)
+            find_first_of(search, next.tree_set)
             continue
-        number = split_off(search, next.tree_set, next.dep, next.head, False)
-        if number < 0:
-            return Status.NO_MEMORY
-        status = find_first_of(search, number)
-        if status == Status.OK:
-            status = find_next_with(search, next.tree_set, next.known, next.dep, next.head)
-    return status
+        find_first_of(search, split_off(search, next.tree_set, next.dep, next.head, False))
+        find_next_with(search, next.tree_set, next.known, next.dep, next.head)
+    return Status.OK
 
 
 # --- projective trees ----------------------------------------------------------------------------
@@ -534,10 +515,14 @@ cdef enum SpanKind:
     INNER           # between a head and its dependent, either way round, without their arc
     WHOLE           # the sentence, with a single root
 
-cdef struct Span:
+# A span, or a part of one; a single word is one as well, which has one derivation.
+cdef struct Part:
     SpanKind kind
-    int32_t first           # the head if it is complete
-    int32_t last
+    Py_ssize_t first        # the head if it is complete; ROOT in the whole sentence
+    Py_ssize_t last
+
+cdef struct Span:
+    Part part
     Derivation* listed      # best first
     Py_ssize_t n_listed
     Py_ssize_t listed_room
@@ -546,12 +531,6 @@ cdef struct Span:
     Py_ssize_t waiting_room
     bint exhausted
 
-# A part of a span: the number of a Span, or NO_SPAN for a single word, which has one derivation.
-cdef struct Part:
-    SpanKind kind
-    Py_ssize_t first
-    Py_ssize_t last
-
 # A span whose list is to become longer by one, and what has been done for that.
 cdef struct Advance:
     Py_ssize_t span
@@ -559,8 +538,8 @@ cdef struct Advance:
 
 cdef struct SpanSearch:
     Py_ssize_t n
-    Py_ssize_t k            # trees wanted
     bint single_root
+    TreeList trees
     const double* square    # (n + 1) x (n + 1), as given
     void* block
     double* scores          # (n + 1) x (n + 1), less the highest of the row
@@ -571,9 +550,6 @@ cdef struct SpanSearch:
     Py_ssize_t spans_room
     Advance* advances       # stack
     Py_ssize_t* todo        # stack of derivations to be written out: span and rank
-    int32_t* heads          # found x (n + 1)
-    Py_ssize_t found
-    Py_ssize_t heads_room
 
 
 # --- spans ---------------------------------------------------------------------------------------
@@ -587,7 +563,7 @@ cdef int span_search_init(
     cdef Layout layout
     memset(search, 0, sizeof(SpanSearch))
     search.n = n
-    search.k = k
+    search.trees.k = k
     search.single_root = single_root
     search.square = square
     layout.n_arrays = layout.size = 0
@@ -609,7 +585,7 @@ cdef void span_search_free(SpanSearch* search) noexcept nogil:
     free(search.spans)
     chart_workspace_free(&search.best)
     free(search.block)
-    free(search.heads)
+    free(search.trees.heads)
     memset(search, 0, sizeof(SpanSearch))
 
 
@@ -653,16 +629,16 @@ cdef inline double best_score(const SpanSearch* search, Part part) noexcept nogi
 # --- derivations ---------------------------------------------------------------------------------
 
 cdef void find_parts(
-        const SpanSearch* search, const Span* span, Py_ssize_t split, Part* left, Part* right,
-        double* arc) noexcept nogil:
+        const SpanSearch* search, Part span, Py_ssize_t split, Part* left, Part* right, double* arc
+) noexcept nogil:
     """Find the two parts of a span at a split, and the score of the arc that joins them."""
     cdef Py_ssize_t width = search.n + 1
     arc[0] = 0
     left.kind = right.kind = COMPLETE
     if span.kind == COMPLETE:
         left.kind = INNER
-        left.first = min(<Py_ssize_t>span.first, split)
-        left.last = max(<Py_ssize_t>span.first, split)
+        left.first = min(span.first, split)
+        left.last = max(span.first, split)
         right.first = split
         right.last = span.last
         arc[0] = search.scores[split * width + span.first]
@@ -678,82 +654,65 @@ cdef void find_parts(
         arc[0] = search.scores[split * width]
 
 
-cdef int wait_for(Span* span, Derivation derivation) noexcept nogil:
-    """Add to a span's heap; returns a Status."""
-    cdef int status = make_room(
-        <void**>&span.waiting, &span.waiting_room, span.n_waiting + 1, sizeof(Derivation))
-    if status == Status.OK:
-        heap_push(span.waiting, &span.n_waiting, derivation)
-    return status
+cdef void wait_for(Span* span, Derivation derivation) noexcept nogil:
+    """Add to a span's heap."""
+    make_room(<void**>&span.waiting, &span.waiting_room, span.n_waiting + 1, sizeof(Derivation))
+    heap_push(span.waiting, &span.n_waiting, derivation)
 
 
-cdef int list_next(Span* span) noexcept nogil:
-    """Move the best from a span's heap to its list, if there is any; returns a Status."""
-    cdef int status
+cdef void list_next(Span* span) noexcept nogil:
+    """Move the best from a span's heap to its list, if there is any."""
     if span.n_waiting == 0:
         span.exhausted = True
-        return Status.OK
-    status = make_room(
-        <void**>&span.listed, &span.listed_room, span.n_listed + 1, sizeof(Derivation))
-    if status == Status.OK:
-        span.listed[span.n_listed] = heap_pop(span.waiting, &span.n_waiting)
-        span.n_listed += 1
-    return status
+        return
+    make_room(<void**>&span.listed, &span.listed_room, span.n_listed + 1, sizeof(Derivation))
+    span.listed[span.n_listed] = heap_pop(span.waiting, &span.n_waiting)
+    span.n_listed += 1
 
 
-cdef int make_span(SpanSearch* search, Part part, Py_ssize_t* number) noexcept nogil:
-    """Make a span with its best derivation, and all others with best parts in its heap. O(n)."""
+cdef Py_ssize_t make_span(SpanSearch* search, Part part) noexcept nogil:
+    """Make a span with its best derivation, and all others with best parts in its heap. O(n).
+
+    Returns its number.
+    """
     cdef Span* span
     cdef Part left, right
     cdef Derivation derivation
     cdef Py_ssize_t split, first, last
     cdef double arc
-    cdef int status = make_room(
-        <void**>&search.spans, &search.spans_room, search.n_spans + 2, sizeof(Span))
-    if status != Status.OK:
-        return status
+    make_room(<void**>&search.spans, &search.spans_room, search.n_spans + 2, sizeof(Span))
     search.n_spans += 1
-    number[0] = search.n_spans
     span = &search.spans[search.n_spans]
     memset(span, 0, sizeof(Span))
-    span.kind = part.kind
-    span.first = <int32_t>part.first
-    span.last = <int32_t>part.last
+    span.part = part
     first = min(part.first, part.last)
     last = max(part.first, part.last)
     # The kind of span decides which of the two ends is a split.
     if part.kind == INNER or (part.kind == COMPLETE and part.first > part.last):
         last -= 1
-    elif part.kind == COMPLETE:
+    else:
         first += 1
     derivation.left_rank = derivation.right_rank = 0
     for split in range(first, last + 1):
-        find_parts(search, span, split, &left, &right, &arc)
+        find_parts(search, part, split, &left, &right, &arc)
         derivation.split = <int32_t>split
         derivation.score = best_score(search, left) + best_score(search, right) + arc
         if derivation.score > -INFINITY:
-            status = wait_for(span, derivation)
-            if status != Status.OK:
-                return status
-    return list_next(span)
+            wait_for(span, derivation)
+    list_next(span)
+    return search.n_spans
 
 
-cdef int find_span(SpanSearch* search, Part part, Py_ssize_t* number) noexcept nogil:
+cdef Py_ssize_t find_span(SpanSearch* search, Part part) noexcept nogil:
     """Find the number of a span, which may have to be made; 0 for a single word."""
     cdef Py_ssize_t width = search.n + 1
     cdef int32_t* place = search.numbers + (part.kind == INNER) * width * width
-    cdef int status
-    number[0] = 0
     if part.kind == COMPLETE and part.first == part.last:
-        return Status.OK
+        return 0
     place += part.first * width + part.last
     if place[0] == 0:
-        status = make_span(search, part, number)
-        if status != Status.OK:
-            return status
-        place[0] = <int32_t>number[0]
-    number[0] = place[0]
-    return Status.OK
+        place[0] = <int32_t>make_span(search, part)
+    return place[0]
 
 
 cdef inline bint has_rank(
@@ -766,12 +725,12 @@ cdef inline double score_of(
     return 0 if number == 0 else search.spans[number].listed[rank].score
 
 
-cdef int list_one_more(SpanSearch* search, Py_ssize_t number) noexcept nogil:
+cdef void list_one_more(SpanSearch* search, Py_ssize_t number) noexcept nogil:
     """Make the list of a span longer by one derivation, or mark it as exhausted.
 
     The successors of the last derivation in the list need the next ranks of its parts; so their
     lists may have to become longer first. Parts are shorter than their span, or have one arc less,
-    so the stack holds at most 2 n. Returns a Status.
+    so the stack holds at most 2 n.
     """
     cdef Py_ssize_t top = 1
     cdef Advance* advance
@@ -780,7 +739,6 @@ cdef int list_one_more(SpanSearch* search, Py_ssize_t number) noexcept nogil:
     cdef Part left, right
     cdef Py_ssize_t one, other, grown
     cdef double arc
-    cdef int status
     search.advances[0].span = number
     search.advances[0].stage = 0
     while top > 0:
@@ -789,17 +747,11 @@ cdef int list_one_more(SpanSearch* search, Py_ssize_t number) noexcept nogil:
         span = &search.spans[advance.span]
         next = span.listed[span.n_listed - 1]
         if advance.stage == 2 or span.exhausted:
-            status = list_next(span)
-            if status != Status.OK:
-                return status
+            list_next(span)
             top -= 1
             continue
-        find_parts(search, span, next.split, &left, &right, &arc)
-        status = find_span(search, left, &one)
-        if status == Status.OK:
-            status = find_span(search, right, &other)
-        if status != Status.OK:
-            return status
+        find_parts(search, span.part, next.split, &left, &right, &arc)
+        one, other = find_span(search, left), find_span(search, right)
         # The array of spans may have moved.
         span = &search.spans[advance.span]
         if advance.stage == 0:
@@ -815,9 +767,7 @@ cdef int list_one_more(SpanSearch* search, Py_ssize_t number) noexcept nogil:
             next.score = (
                 score_of(search, one, next.left_rank) + score_of(search, other, next.right_rank)
                 + arc)
-            status = wait_for(span, next)
-            if status != Status.OK:
-                return status
+            wait_for(span, next)
             advance.stage += 1
         elif grown == 0 or search.spans[grown].exhausted:
             advance.stage += 1
@@ -825,41 +775,31 @@ cdef int list_one_more(SpanSearch* search, Py_ssize_t number) noexcept nogil:
             search.advances[top].span = grown
             search.advances[top].stage = 0
             top += 1
-    return Status.OK
 
 
 # --- trees ---------------------------------------------------------------------------------------
 
-cdef int write_tree(SpanSearch* search, Py_ssize_t number, Py_ssize_t rank) noexcept nogil:
-    """Append the tree of a derivation of the whole sentence; returns a Status."""
-    cdef Py_ssize_t width = search.n + 1, top = 0
-    cdef int32_t* heads
+cdef void write_tree(SpanSearch* search, Py_ssize_t number, Py_ssize_t rank) noexcept nogil:
+    """Append the tree of a derivation of the whole sentence."""
+    cdef Py_ssize_t top = 0
+    cdef int32_t* heads = add_tree(&search.trees, search.n + 1)
     cdef const Span* span
     cdef Derivation derivation
     cdef Part left, right
     cdef Py_ssize_t one, other
     cdef double arc
-    cdef int status = make_room(
-        <void**>&search.heads, &search.heads_room, search.found + 1, width * sizeof(int32_t))
-    if status != Status.OK:
-        return status
-    heads = search.heads + search.found * width
     heads[0] = -1
     search.todo[0] = number
     search.todo[1] = rank
-    top = 2 if number > 0 else 0
+    top = 2
     while top > 0:
         top -= 2
         span = &search.spans[search.todo[top]]
         derivation = span.listed[search.todo[top + 1]]
-        if span.kind != INNER:
-            heads[derivation.split] = span.first
-        find_parts(search, span, derivation.split, &left, &right, &arc)
-        status = find_span(search, left, &one)
-        if status == Status.OK:
-            status = find_span(search, right, &other)
-        if status != Status.OK:
-            return status
+        if span.part.kind != INNER:
+            heads[derivation.split] = <int32_t>span.part.first
+        find_parts(search, span.part, derivation.split, &left, &right, &arc)
+        one, other = find_span(search, left), find_span(search, right)
         if one > 0:
             search.todo[top] = one
             search.todo[top + 1] = derivation.left_rank
@@ -868,42 +808,32 @@ cdef int write_tree(SpanSearch* search, Py_ssize_t number, Py_ssize_t rank) noex
             search.todo[top] = other
             search.todo[top + 1] = derivation.right_rank
             top += 2
-    search.found += 1
-    return Status.OK
 
 
 cdef int k_best_projective(void* argument) noexcept nogil:
-    """Find the best trees, search.k at most, into search.heads; returns a Status."""
+    """Find the best trees into search.trees; returns a Status."""
     cdef SpanSearch* search = <SpanSearch*>argument
-    cdef Py_ssize_t n = search.n, number = 0
+    cdef TreeList* trees = &search.trees
+    cdef Py_ssize_t n = search.n, number
     cdef Part whole
-    cdef int status
     if n == 0:
-        return write_tree(search, 0, 0)
-    status = lower_scores(search.square, n, search.scores)
-    if status != Status.OK:
-        return status
+        add_tree(trees, 1)[0] = -1
+        return Status.OK
+    require(lower_scores(search.square, n, search.scores))
     if sums_overflow(search.scores, n):
         return Status.LOST_DIGITS
     fill_chart(<const double*>search.scores, n, search.single_root, &search.best.chart)
     whole.kind = WHOLE if search.single_root else COMPLETE
-    whole.first = 1 if search.single_root else 0
+    whole.first = 0
     whole.last = n
-    status = make_span(search, whole, &number)
-    if status != Status.OK:
-        return status
-    if search.single_root:
-        # The head of what is split off.
-        search.spans[number].first = 0
+    number = make_span(search, whole)
     if search.spans[number].n_listed == 0:
         return Status.NO_TREE
-    while status == Status.OK and not search.spans[number].exhausted:
-        status = write_tree(search, number, search.found)
-        if search.found == search.k:
-            break
-        if status == Status.OK:
-            status = list_one_more(search, number)
-    return status
+    while trees.found < trees.k and not search.spans[number].exhausted:
+        write_tree(search, number, trees.found)
+        if trees.found < trees.k:
+            list_one_more(search, number)
+    return Status.OK
 
 
 # --- the Python boundary -------------------------------------------------------------------------
@@ -917,6 +847,7 @@ def decode_kbest(
     cdef Py_ssize_t n = scores.shape[0] - 1
     cdef KBestSearch search
     cdef SpanSearch spans
+    cdef TreeList* trees = &spans.trees if projective else &search.trees
     cdef int status, stop = 0
     cdef int32_t[:, ::1] rows
     if projective:
@@ -932,10 +863,10 @@ def decode_kbest(
             raise MemoryError(f"no memory for the {k} best trees of {n} words; ask for fewer")
         if status != Status.OK:
             return status, None
-        trees = np.empty((spans.found if projective else search.found, n + 1), dtype=np.int32)
-        rows = trees
-        memcpy(&rows[0, 0], spans.heads if projective else search.heads, trees.nbytes)
-        return status, trees
+        heads = np.empty((trees.found, n + 1), dtype=np.int32)
+        rows = heads
+        memcpy(&rows[0, 0], trees.heads, heads.nbytes)
+        return status, heads
     finally:
         if projective:
             span_search_free(&spans)

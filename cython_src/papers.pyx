@@ -238,14 +238,12 @@ cdef int chu_liu_edmonds(
 
 cdef int reduction_workspace_init(
         ReductionWorkspace* ws, Py_ssize_t max_words, bint textbook, bint arcmax) noexcept nogil:
-    """Allocate what both algorithms below need. Status.OK or Status.NO_MEMORY."""
+    """Allocate what both algorithms below need; a Status. `ws` holds zeros, and is to be freed."""
     cdef size_t width = <size_t>max_words + 1
     cdef Layout layout
     cdef int status
     ws.textbook = textbook
     ws.arcmax = arcmax
-    ws.cycles.block = NULL
-    ws.block = NULL
     status = workspace_init(&ws.tree, max_words, OUTERMOST_ROWS)
     if status == Status.OK and textbook:
         status = cycle_workspace_init(&ws.cycles, max_words)
@@ -253,11 +251,7 @@ cdef int reduction_workspace_init(
     add_array(&layout, <void**>&ws.root, width, sizeof(double))
     add_array(&layout, <void**>&ws.candidate, width, sizeof(int32_t))
     add_array(&layout, <void**>&ws.tried, width, sizeof(int32_t))
-    if status == Status.OK:
-        status = allocate(&layout, &ws.block, False)
-    if status != Status.OK:
-        reduction_workspace_free(ws)
-    return status
+    return allocate(&layout, &ws.block, False) if status == Status.OK else status
 
 
 cdef void reduction_workspace_free(ReductionWorkspace* ws) noexcept nogil:

@@ -12,20 +12,20 @@ of Grassmann, Taksar & Heyman 1985 for Markov chains).
 
 Weights are float64 numbers, with a word's highest score as their unit, or else numbers with a wide
 exponent. Float64 suffices unless words lose so much weight in elimination that what underflowed
-might have counted, which shows in the S.
+might have counted, or that derivatives overflow: both show in the S.
 
 Determinant and inverse of the Laplacian (Koo et al. 2007) give the same numbers, but with
 subtractions: where two words strongly prefer each other all digits are lost. Marginals are weights
 times the derivatives of the log of the sum, found by going through the elimination backwards. One
 difference of probabilities occurs there, so their absolute error is a rounding error.
 """
-from libc.math cimport INFINITY, exp, fabs, frexp, isfinite
+from libc.math cimport INFINITY, exp, isfinite
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
-from spacy_rootmind.kernel.interrupt cimport poll_pivot, poll_row
+from spacy_rootmind.kernel.interrupt cimport give_up, poll_pivot, poll_row
 from spacy_rootmind.kernel.room cimport Layout, add_array, allocate
 from spacy_rootmind.kernel.simd cimport weight_passes
 from spacy_rootmind.kernel.status cimport Status
@@ -56,18 +56,16 @@ from weights cimport (
     wide_multiply,
 )
 
-cdef enum:
-    # Words may lose this many binary digits of weight in total, of the 1022 of float64 below 1.
-    # The weight of all trees is at least 2^-loss of what it is with any one arc in its word's unit,
-    # so arcs that have underflowed have probabilities below n 2^(loss - 1021).
-    MAX_LOSS = 400
-
-# And this many in wide numbers, where scores below 1e15 are those that count as forbidden.
+# The share of their weight that all words together have to keep for float64, which begins at
+# 2^-1022. The weight of all trees is at least this share, up to a factor of n^2, of what it is with
+# any one arc in its word's unit. So derivatives of its log do not overflow, and arcs whose weight
+# underflows have probabilities below n^2 2^-621.
+cdef double LEAST_KEPT = 2.0**-400
+# And in wide numbers they may lose this many binary digits: scores below 1e15 are those that count
+# as forbidden.
 cdef double MAX_WIDE_LOSS = 1e15
 # Root scores this far above the scores of a word's other heads are the unit for these, too.
 cdef double FAR_ABOVE = 1024
-# How far from 1 the sum of the probabilities of a word's heads may be.
-cdef double TOLERANCE = 1e-9
 # With scores times this, no difference of scores and no sum of n of them overflows.
 cdef double NO_OVERFLOW = 2.0**-64
 
@@ -110,17 +108,15 @@ cdef void tree_sum_free(TreeSum* ws) noexcept nogil:
     ws.block = NULL
 
 
-cdef int make_wide(TreeSum* ws) noexcept nogil:
-    """Allocate sums in wide numbers; returns Status.OK or Status.NO_MEMORY."""
+cdef void make_wide(TreeSum* ws) noexcept nogil:
+    """Allocate sums in wide numbers, unless that has been done; gives up without memory."""
+    cdef TreeSum* wide
     if ws.wide is NULL:
-        ws.wide = <TreeSum*>malloc(sizeof(TreeSum))
-        if ws.wide is NULL:
-            return Status.NO_MEMORY
-        if tree_sum_init(ws.wide, ws.max_words, True) != Status.OK:
-            free(ws.wide)
-            ws.wide = NULL
-            return Status.NO_MEMORY
-    return Status.OK
+        wide = <TreeSum*>malloc(sizeof(TreeSum))
+        if wide is NULL or tree_sum_init(wide, ws.max_words, True) != Status.OK:
+            free(wide)
+            give_up(Status.NO_MEMORY)
+        ws.wide = wide
 
 
 # --- weights of a sentence ---------------------------------------------------------------------
@@ -172,14 +168,15 @@ cdef int find_highest(
 
 cdef double lower_root_score(
         const double* square, Py_ssize_t dep, const TreeSum* ws, double* low) noexcept nogil:
-    """The root score of a word as lowered, at most 0, as the sum of the result and `low`."""
-    cdef double rest
-    cdef double lowered = subtract_exactly(square[dep * (ws.n + 1)], ws.highest[dep], low)
+    """The root score of a word as lowered, times NO_OVERFLOW: the sum of the result and `low`."""
+    cdef double scale = NO_OVERFLOW, rest
+    cdef double lowered = subtract_exactly(
+        scale * square[dep * (ws.n + 1)], scale * ws.highest[dep], low)
     if lowered == -INFINITY:
         low[0] = 0
         return lowered
-    lowered = subtract_exactly(lowered, ws.scale.root_shift, &rest)
-    low[0] += rest - ws.scale.root_shift_low
+    lowered = subtract_exactly(lowered, scale * ws.scale.root_shift, &rest)
+    low[0] += rest - scale * ws.scale.root_shift_low
     rest = 0
     lowered = add_exactly(lowered, low[0], &rest)
     low[0] = rest
@@ -197,7 +194,7 @@ cdef void weigh_root_arcs(
     cdef double low = 0
     cdef int dropped = 0
     for dep in range(1, n + 1):
-        lowered[dep] = lower_root_score(square, dep, ws, &low)
+        lowered[dep] = lower_root_score(square, dep, ws, &low) / NO_OVERFLOW
     exp_row(column, lowered + 1, 0, n, &dropped)
     for dep in range(1, n + 1):
         weights[dep * ws.stride] = column[dep - 1]
@@ -205,7 +202,8 @@ cdef void weigh_root_arcs(
         dropped |= is_zero(column[dep - 1]) and square[dep * (n + 1)] > -INFINITY
         if not is_zero(column[dep - 1]):
             lower_root_score(square, dep, ws, &low)
-            weights[dep * ws.stride] = multiply(column[dep - 1], weight_from(exp(low), of_type))
+            weights[dep * ws.stride] = multiply(
+                column[dep - 1], weight_from(exp(low / NO_OVERFLOW), of_type))
     ws.dropped |= dropped
 
 
@@ -246,25 +244,12 @@ cdef int weigh_arcs(
 
 # --- elimination -------------------------------------------------------------------------------
 
-cdef inline double binary_loss(weight_t weight) noexcept nogil:
-    """How many binary digits a positive weight lies below 1; 0 if it is larger."""
-    cdef int exponent
-    cdef double above
-    if weight_t is double:
-        frexp(weight, &exponent)
-        above = exponent
-    else:
-        above = wide_log2_above(weight)
-    return -above if above < 0 else 0
-
-
 cdef int eliminate(const weight_t* weights, TreeSum* ws, Py_ssize_t first) noexcept nogil:
     cdef weight_t* pivots = <weight_t*>ws.pivots
     cdef weight_t* row
     cdef weight_t* pivot
-    cdef weight_t total, whole
+    cdef weight_t total, whole, kept = weight_from(1, weights)
     cdef Py_ssize_t n = ws.n, stride = ws.stride, word, head, k
-    cdef double loss = 0
     # Whether ROOT counts among the heads that remain.
     cdef bint has_root = not ws.single_root
     ws.root_word = 0
@@ -280,7 +265,7 @@ cdef int eliminate(const weight_t* weights, TreeSum* ws, Py_ssize_t first) noexc
         whole = sum_row(weights + word * stride + ws.single_root, n + 1 - ws.single_root)
         if is_zero(total):
             # No word is left that could be its head, so its head is ROOT.
-            total = row[0]
+            total = whole = row[0]
             if has_root or is_zero(total):
                 return Status.NO_TREE
             has_root = True
@@ -292,18 +277,17 @@ cdef int eliminate(const weight_t* weights, TreeSum* ws, Py_ssize_t first) noexc
             for head in range(stride):
                 pivot[head] = weight_from(0, weights)
             pivot[0] = weight_from(1, weights)
-            loss += binary_loss(total)
         else:
-            # The row may have begun with more than 1, up to n, which is then lost as well.
-            loss += binary_loss(divide(total, larger(whole, weight_from(1, weights))))
             divide_row(pivot, row, total, word)
             for head in range(word, min(word + 4, stride)):
                 pivot[head] = weight_from(0, weights)
         (<weight_t*>ws.sums)[word] = total
+        # The row may have begun with more than 1, up to n, which is then lost as well.
+        kept = multiply(kept, divide(total, larger(whole, weight_from(1, weights))))
     if weight_t is double:
-        return Status.OK if loss <= MAX_LOSS else Status.UNSETTLED
+        return Status.OK if kept >= LEAST_KEPT else Status.UNSETTLED
     else:
-        return Status.OK if loss <= MAX_WIDE_LOSS else Status.LOST_DIGITS
+        return Status.OK if wide_log2_above(kept) >= -MAX_WIDE_LOSS else Status.LOST_DIGITS
 
 
 cdef int eliminate_words(TreeSum* ws, Py_ssize_t first) noexcept nogil:
@@ -334,10 +318,9 @@ cdef double log_product(const weight_t* sums, Py_ssize_t n, double* low) noexcep
 cdef int sum_trees_as_is(
         const double* square, Py_ssize_t n, bint single_root, TreeSum* ws) noexcept nogil:
     cdef int status = weigh_arcs(square, n, single_root, ws)
-    if status == Status.OK:
-        status = eliminate_words(ws, 1)
-    else:
+    if status != Status.OK:
         return status
+    status = eliminate_words(ws, 1)
     if status == Status.NO_TREE:
         # Weights that underflowed may have been the weights of all trees.
         if not ws.is_wide:
@@ -355,26 +338,21 @@ cdef int sum_trees(
         const double* square, Py_ssize_t n, bint single_root, TreeSum* ws) noexcept nogil:
     """Sum the weights of all trees of a sentence. O(n^3) time.
 
-    Returns Status.OK, Status.BAD_SCORE, Status.NO_TREE, Status.NO_MEMORY, or Status.LOST_DIGITS
-    where sums of scores overflow, or trees need arcs too far below the others.
+    Returns Status.OK, Status.BAD_SCORE, Status.NO_TREE, or Status.LOST_DIGITS where sums of scores
+    overflow, or trees need arcs too far below the others.
     """
     cdef int status
     if n == 0:
         ws.n = 0
         ws.beyond_float64 = False
+        memset(&ws.scale, 0, sizeof(SumScale))
         return Status.OK
     status = sum_trees_as_is(square, n, single_root, ws)
     ws.beyond_float64 = status == Status.UNSETTLED
-    return sum_trees_wide(square, ws) if ws.beyond_float64 else status
-
-
-cdef int sum_trees_wide(const double* square, TreeSum* ws) noexcept nogil:
-    """Sum again over the trees of the same sentence, in wide numbers; as `sum_trees`."""
-    cdef int status = make_wide(ws)
-    ws.beyond_float64 = True
-    if status != Status.OK:
+    if not ws.beyond_float64:
         return status
-    status = sum_trees_as_is(square, ws.n, ws.single_root, ws.wide)
+    make_wide(ws)
+    status = sum_trees_as_is(square, n, single_root, ws.wide)
     ws.scale.log_mass = ws.wide.scale.log_mass
     ws.scale.log_mass_low = ws.wide.scale.log_mass_low
     return status
@@ -382,34 +360,54 @@ cdef int sum_trees_wide(const double* square, TreeSum* ws) noexcept nogil:
 
 cdef double log_partition(const TreeSum* ws) noexcept nogil:
     """The log of the sum over trees of the exponential of their score."""
-    cdef double low, total
-    if ws.n == 0:
-        return 0.0
-    low = ws.scale.low + ws.scale.log_mass_low
-    total = add_exactly(ws.scale.high, ws.scale.log_mass, &low)
+    cdef double low = ws.scale.low + ws.scale.log_mass_low
+    cdef double total = add_exactly(ws.scale.high, ws.scale.log_mass, &low)
     return total + low
+
+
+cdef inline void add_difference(double a, double b, double* total, double* low) noexcept nogil:
+    """Add a - b, times NO_OVERFLOW, to the sum of `total` and `low`, without losing digits."""
+    cdef double rest
+    cdef double difference = subtract_exactly(NO_OVERFLOW * a, NO_OVERFLOW * b, &rest)
+    total[0] = add_exactly(total[0], difference, low)
+    low[0] += rest
+
+
+cdef inline double log_share(
+        const SumScale* part, const SumScale* whole, double total, double low) noexcept nogil:
+    """The log of the share that one sum has of another; -inf if beyond float64.
+
+    The units of its words are greater by `total` and `low` in all, times NO_OVERFLOW.
+    """
+    add_difference(part.root_shift, whole.root_shift, &total, &low)
+    low += NO_OVERFLOW * (part.root_shift_low - whole.root_shift_low)
+    add_difference(part.log_mass, whole.log_mass, &total, &low)
+    low += NO_OVERFLOW * (part.log_mass_low - whole.log_mass_low)
+    return min((total + low) / NO_OVERFLOW, 0.0)
 
 
 cdef double log_probability(
         const double* square, const int32_t* heads, const TreeSum* ws) noexcept nogil:
-    """The log probability of a tree summed over, to rounding of the differences of scores.
-
-    -inf if it is too low for float64.
-    """
-    cdef double scale = NO_OVERFLOW
+    """The log probability of a tree summed over; -inf if it is too low for float64. O(n)."""
+    cdef SumScale tree      # of the sum over this tree alone: its scores are its units
+    cdef double total = 0, low = 0
     cdef Py_ssize_t dep
-    cdef double low = 0, rest
-    cdef double total = 0, difference
+    memset(&tree, 0, sizeof(SumScale))
     for dep in range(1, ws.n + 1):
-        difference = subtract_exactly(
-            scale * square[dep * (ws.n + 1) + heads[dep]], scale * ws.highest[dep], &rest)
-        total = add_exactly(total, difference, &low)
-        low += rest
-    total = add_exactly(total, -scale * ws.scale.root_shift, &low)
-    low -= scale * ws.scale.root_shift_low
-    total = add_exactly(total, -scale * ws.scale.log_mass, &low)
-    low -= scale * ws.scale.log_mass_low
-    return min((total + low) / scale, 0.0) if ws.n > 0 else 0.0
+        add_difference(square[dep * (ws.n + 1) + heads[dep]], ws.highest[dep], &total, &low)
+    return log_share(&tree, &ws.scale, total, low)
+
+
+cdef double log_ratio(const TreeSum* part, const TreeSum* whole) noexcept nogil:
+    """The log of the share that one sum's trees have among another's; -inf if beyond float64. O(n).
+
+    Both are over trees of the same scores.
+    """
+    cdef double total = 0, low = 0
+    cdef Py_ssize_t dep
+    for dep in range(1, part.n + 1):
+        add_difference(part.highest[dep], whole.highest[dep], &total, &low)
+    return log_share(&part.scale, &whole.scale, total, low)
 
 
 # --- marginals ---------------------------------------------------------------------------------
@@ -455,81 +453,29 @@ cdef void differentiate(const weight_t* of_type, TreeSum* ws) noexcept nogil:
                 pivots[j * stride] = root_pivots[j]
 
 
-cdef bint multiply_by_weights(
+cdef void multiply_by_weights(
         const weight_t* of_type, double* marginals, Py_ssize_t width, const TreeSum* ws
 ) noexcept nogil:
-    """marginals = weights times adjoints; returns whether each word's marginals add up to 1."""
+    """marginals = weights times adjoints."""
     cdef Py_ssize_t dep
-    cdef const weight_t* weights
-    cdef const weight_t* adjoints
-    cdef double total
-    cdef bint sound = True
     for dep in range(1, ws.n + 1):
         poll_row(dep, ws.n)
-        weights = <const weight_t*>ws.weights + dep * ws.stride
-        adjoints = <const weight_t*>ws.adjoints + dep * ws.stride
-        total = multiply_rows(marginals + dep * width, weights, adjoints, ws.n + 1)
-        sound &= fabs(total - 1) < TOLERANCE
-    return sound
+        multiply_rows(
+            marginals + dep * width, <const weight_t*>ws.weights + dep * ws.stride,
+            <const weight_t*>ws.adjoints + dep * ws.stride, ws.n + 1)
 
 
-cdef bint arc_marginals_as_is(
-        double* marginals, Py_ssize_t width, TreeSum* ws) noexcept nogil:
-    if ws.is_wide:
-        differentiate(<const ExtendedFloat*>NULL, ws)
-        return multiply_by_weights(<const ExtendedFloat*>NULL, marginals, width, ws)
-    differentiate(<const double*>NULL, ws)
-    return multiply_by_weights(<const double*>NULL, marginals, width, ws)
-
-
-cdef int arc_marginals(
-        const double* square, double* marginals, Py_ssize_t width, TreeSum* ws) noexcept nogil:
+cdef void arc_marginals(double* marginals, Py_ssize_t width, TreeSum* ws) noexcept nogil:
     """Fill marginals[dep * width + head] for the words of the sentence last summed over.
 
-    Returns Status.OK, Status.NO_MEMORY or Status.LOST_DIGITS. Overwrites what `sum_trees` left:
-    call it once per sum.
+    Overwrites what `sum_trees` left: call it once per sum.
     """
-    cdef int status
-    if ws.n == 0:
-        return Status.OK
-    if not ws.beyond_float64:
-        if arc_marginals_as_is(marginals, width, ws):
-            return Status.OK
-        # Derivatives overflowed, and must not be multiplied by the zeros of a later sentence.
-        memset(ws.adjoints, 0, (ws.max_words + 1) * ws.stride * sizeof(double))
-        status = sum_trees_wide(square, ws)
-        if status != Status.OK:
-            return status
-    return Status.OK if arc_marginals_as_is(marginals, width, ws.wide) else Status.LOST_DIGITS
-
-
-cdef inline double lower_score(
-        const double* square, Py_ssize_t dep, Py_ssize_t head, const TreeSum* ws, double scale
-) noexcept nogil:
-    """The score of an arc as lowered, at most 0, times a power of two."""
-    cdef double rest
-    if scale == 1 and head == 0 and ws.single_root:
-        return lower_root_score(square, dep, ws, &rest)
-    rest = ws.scale.root_shift if head == 0 else 0
-    return (
-        scale * square[dep * (ws.n + 1) + head] - scale * ws.highest[dep] - scale * rest)
-
-
-cdef inline double scaled_cross_entropy(
-        const double* square, const double* marginals, Py_ssize_t width, const TreeSum* ws,
-        double scale, double* low) noexcept nogil:
-    """`cross_entropy` times a power of two."""
-    cdef Py_ssize_t dep, head
-    cdef double entropy = scale * ws.scale.log_mass, rests = scale * ws.scale.log_mass_low, marginal
-    for dep in range(1, ws.n + 1):
-        poll_row(dep, 4 * ws.n)
-        for head in range(ws.n + 1):
-            marginal = marginals[dep * width + head]
-            if marginal > 0 and square[dep * (ws.n + 1) + head] > -INFINITY:
-                entropy = add_exactly(
-                    entropy, -marginal * lower_score(square, dep, head, ws, scale), &rests)
-    low[0] = rests
-    return entropy
+    if ws.beyond_float64:
+        differentiate(<const ExtendedFloat*>NULL, ws.wide)
+        multiply_by_weights(<const ExtendedFloat*>NULL, marginals, width, ws.wide)
+    else:
+        differentiate(<const double*>NULL, ws)
+        multiply_by_weights(<const double*>NULL, marginals, width, ws)
 
 
 cdef double cross_entropy(
@@ -541,45 +487,27 @@ cdef double cross_entropy(
     are left out. Scores are taken as lowered, which cancels where a word, or ROOT, prefers one arc
     by far.
     """
-    cdef double entropy
-    low[0] = 0
-    if ws.n == 0:
-        return 0.0
-    entropy = scaled_cross_entropy(square, marginals, width, ws, 1, low)
-    if not isfinite(entropy + low[0]):
-        # Some difference or sum overflows, which need not be so of the mean.
-        entropy = scaled_cross_entropy(square, marginals, width, ws, NO_OVERFLOW, low)
-        entropy /= NO_OVERFLOW
-        low[0] /= NO_OVERFLOW
-    return entropy
-
-
-cdef double log_ratio(const TreeSum* part, const TreeSum* whole) noexcept nogil:
-    """The log of the share that one sum's trees have among another's; -inf if beyond float64. O(n).
-
-    Both are over trees of the same scores. The scores' units in both sums are subtracted word by
-    word, so that no digits are lost.
-    """
-    cdef double scale = NO_OVERFLOW
-    cdef Py_ssize_t dep
-    cdef double total = 0, low = 0, difference, rest
-    for dep in range(1, part.n + 1):
-        difference = subtract_exactly(
-            scale * part.highest[dep], scale * whole.highest[dep], &rest)
-        total = add_exactly(total, difference, &low)
-        low += rest
-    total = add_exactly(total, scale * part.scale.root_shift, &low)
-    total = add_exactly(total, -scale * whole.scale.root_shift, &low)
-    low += scale * part.scale.root_shift_low - scale * whole.scale.root_shift_low
-    total = add_exactly(total, scale * part.scale.log_mass, &low)
-    total = add_exactly(total, -scale * whole.scale.log_mass, &low)
-    low += scale * part.scale.log_mass_low - scale * whole.scale.log_mass_low
-    return min((total + low) / scale, 0.0) if part.n > 0 else 0.0
+    cdef double scale = NO_OVERFLOW, lowered, rest
+    cdef double entropy = scale * ws.scale.log_mass, rests = scale * ws.scale.log_mass_low, marginal
+    cdef const double* row
+    cdef Py_ssize_t dep, head
+    for dep in range(1, ws.n + 1):
+        poll_row(dep, 4 * ws.n)
+        row = square + dep * (ws.n + 1)
+        for head in range(ws.n + 1):
+            marginal = marginals[dep * width + head]
+            if marginal > 0 and row[head] > -INFINITY:
+                lowered = scale * row[head] - scale * ws.highest[dep]
+                if head == 0 and ws.single_root:
+                    lowered = lower_root_score(square, dep, ws, &rest)
+                entropy = add_exactly(entropy, -marginal * lowered, &rests)
+    low[0] = rests / scale
+    return entropy / scale
 
 
 # --- root tokens -------------------------------------------------------------------------------
 
-cdef bint root_shares_as(
+cdef void root_shares_as(
         const weight_t* of_type, double* shares, TreeSum* ws) noexcept nogil:
     """The share of a word is its root weight times the weight of the trees below it.
 
@@ -607,27 +535,13 @@ cdef bint root_shares_as(
     for word in range(ws.root_word, n + 1):
         below[word] = multiply(below[word], weights[word * stride])
         total = add(total, below[word])
-    if is_zero(total):
-        return False
     for word in range(ws.root_word, n + 1):
         shares[word] = to_double(divide(below[word], total))
-        if not isfinite(shares[word]):
-            return False
-    return True
 
 
-cdef int root_shares(const double* square, double* shares, TreeSum* ws) noexcept nogil:
-    """Fill shares[1..n] with the probability of each word to be the only root token. O(n^2).
-
-    Returns Status.OK, Status.NO_MEMORY or Status.LOST_DIGITS.
-    """
-    cdef int status
-    if not ws.beyond_float64:
-        if root_shares_as(<const double*>NULL, shares, ws):
-            return Status.OK
-        status = sum_trees_wide(square, ws)
-        if status != Status.OK:
-            return status
-    return (
-        Status.OK if root_shares_as(<const ExtendedFloat*>NULL, shares, ws.wide)
-        else Status.LOST_DIGITS)
+cdef void root_shares(double* shares, TreeSum* ws) noexcept nogil:
+    """Fill shares[1..n] with the probability of each word to be the only root token. O(n^2)."""
+    if ws.beyond_float64:
+        root_shares_as(<const ExtendedFloat*>NULL, shares, ws.wide)
+    else:
+        root_shares_as(<const double*>NULL, shares, ws)

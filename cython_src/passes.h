@@ -58,7 +58,7 @@ typedef struct {
     double (*sum_row)(const double *, ptrdiff_t);
     double (*dot)(const double *, const double *, ptrdiff_t);
     void (*divide_row)(double *, const double *, double, ptrdiff_t);
-    double (*multiply_rows)(double *, const double *, const double *, ptrdiff_t);
+    void (*multiply_rows)(double *, const double *, const double *, ptrdiff_t);
     void (*apply_pivots)(double *, const double *, ptrdiff_t, ptrdiff_t, ptrdiff_t);
     void (*pull_back)(
         const double *, ptrdiff_t, ptrdiff_t, const double *, const double *, double *, double *);

@@ -25,7 +25,7 @@ from spacy_rootmind.kernel.inside_outside cimport (
     span_sums_init,
     sum_projective,
 )
-from spacy_rootmind.kernel.interrupt cimport poll_row
+from spacy_rootmind.kernel.interrupt cimport give_up, poll_row, require
 from spacy_rootmind.kernel.partition cimport (
     SumScale,
     TreeSum,
@@ -97,8 +97,8 @@ cdef void clear_outside(double* marginals, Py_ssize_t n, Py_ssize_t width) noexc
         memset(marginals + (n + 1) * width, 0, (width - n - 1) * width * sizeof(double))
 
 
-cdef int sum_sentence(void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
-    """Sum over the trees of one sentence; returns a Status."""
+cdef void sum_sentence(void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
+    """Sum over the trees of one sentence."""
     cdef SumState* worker = <SumState*>state
     cdef const SumTask* task = <const SumTask*>batch.task
     cdef Py_ssize_t width = task.width
@@ -113,9 +113,8 @@ cdef int sum_sentence(void* state, const Batch* batch, Py_ssize_t sentence) noex
         status = sum_trees(worker.square, n, task.single_root, &worker.sum)
     if status == Status.NO_TREE and task.allow_no_tree:
         summary[AT_LOG_Z] = -INFINITY
-        return Status.OK
-    if status != Status.OK:
-        return status
+        return
+    require(status)
     write_summary(&worker.sum, summary)
     if task.marginals is not NULL:
         marginals = task.marginals + sentence * width * width
@@ -123,8 +122,7 @@ cdef int sum_sentence(void* state, const Batch* batch, Py_ssize_t sentence) noex
         if worker.projective:
             projective_marginals(marginals, width, &worker.spans)
         else:
-            status = arc_marginals(worker.square, marginals, width, &worker.sum)
-    return status
+            arc_marginals(marginals, width, &worker.sum)
 
 
 cdef class Summation(Worker):
@@ -184,47 +182,43 @@ cdef struct QueryTask:
     double* out
 
 
-cdef int find_log_prob(
+cdef double find_log_prob(
         const Batch* batch, Py_ssize_t sentence, const int32_t* heads, const TreeSum* sum,
-        double* square, double* found) noexcept nogil:
+        double* square) noexcept nogil:
     """Find the log probability of a tree; -inf if heads[0] says it is none, or an arc is forbidden.
 
-    Status.LOST_DIGITS if it is a tree of so low a probability that its log is beyond float64. Only
-    the tree's arcs of `square` are used.
+    Gives up if it is a tree of so low a probability that its log is beyond float64. Only the tree's
+    arcs of `square` are used.
     """
     cdef Py_ssize_t dep
-    cdef double score
-    found[0] = -INFINITY
+    cdef double score, found
     if heads[0] != -1:
-        return Status.OK
+        return -INFINITY
     for dep in range(1, sum.n + 1):
         score = score_of_arc(batch, sentence, dep, heads[dep])
         if score == -INFINITY:
-            return Status.OK
+            return -INFINITY
         square[dep * (sum.n + 1) + heads[dep]] = score
-    found[0] = log_probability(square, heads, sum)
-    return Status.OK if isfinite(found[0]) else Status.LOST_DIGITS
+    found = log_probability(square, heads, sum)
+    if not isfinite(found):
+        give_up(Status.LOST_DIGITS)
+    return found
 
 
-cdef int find_log_probs(void* square, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
+cdef void find_log_probs(void* square, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
     cdef const QueryTask* task = <const QueryTask*>batch.task
     cdef Py_ssize_t tree
     cdef TreeSum sum
-    cdef int status = Status.OK
     read_summary(
         task.summaries + sentence * (N_CONSTANTS + task.width), batch.lengths[sentence],
         task.single_root, &sum)
     for tree in range(sentence * task.n_trees, (sentence + 1) * task.n_trees):
         poll_row(tree, 4 * task.width)
-        status = find_log_prob(
-            batch, sentence, task.heads + tree * task.width, &sum, <double*>square,
-            &task.out[tree])
-        if status != Status.OK:
-            break
-    return status
+        task.out[tree] = find_log_prob(
+            batch, sentence, task.heads + tree * task.width, &sum, <double*>square)
 
 
-cdef int find_cross_entropy(void* square, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
+cdef void find_cross_entropy(void* square, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
     cdef const QueryTask* task = <const QueryTask*>batch.task
     cdef TreeSum sum
     gather(batch, sentence, <double*>square)
@@ -234,7 +228,6 @@ cdef int find_cross_entropy(void* square, const Batch* batch, Py_ssize_t sentenc
     task.out[2 * sentence] = cross_entropy(
         <const double*>square, task.marginals + sentence * task.width * task.width, task.width,
         &sum, &task.out[2 * sentence + 1])
-    return Status.OK
 
 
 cdef class Query(Worker):

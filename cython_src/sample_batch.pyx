@@ -14,7 +14,7 @@ Arguments of the Python boundary are checked in spacy_rootmind.trees.sampling an
 """
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, int64_t, uint64_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free
 from libc.string cimport memset
 
 from spacy_rootmind.kernel.ancestral cimport (
@@ -32,14 +32,13 @@ from spacy_rootmind.kernel.inside_outside cimport (
     span_sums_init,
     sum_projective,
 )
-from spacy_rootmind.kernel.interrupt cimport poll, poll_row
+from spacy_rootmind.kernel.interrupt cimport give_up, poll, poll_row, require
 from spacy_rootmind.kernel.papers cimport draw_by_inverse, invert_laplacian
 from spacy_rootmind.kernel.partition cimport (
     TreeSum,
     log_probability,
     root_shares,
     sum_trees,
-    sum_trees_wide,
     tree_sum_free,
     tree_sum_init,
     weigh_arcs,
@@ -70,6 +69,8 @@ cdef struct WalkTables:
     Cell* cells             # a row per word
     unsigned char* has_head  # per word
     unsigned char* in_tree  # per word
+    double* root_weights    # of words to be the root token
+    double root_total       # and their sum
     double* scratch         # a row of weights
     int32_t* todo           # two rows
     void* block
@@ -77,11 +78,10 @@ cdef struct WalkTables:
 # A method to draw trees, by functions of a SamplerWorkspace.
 cdef struct SampleMethod:
     bint (*init)(SamplerWorkspace* sampler) noexcept nogil
-    # Sums over the trees of the n words of `sampler.square`; returns a Status.
-    int (*begin)(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil
-    # Draws one tree of a sentence that has words; returns a status.
-    int (*draw)(
-        SamplerWorkspace* sampler, Stream* random, int32_t* heads) noexcept nogil
+    # Sums over the trees of the n words of `sampler.square`.
+    void (*begin)(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil
+    # Draws one tree of a sentence that has words.
+    void (*draw)(SamplerWorkspace* sampler, Stream* random, int32_t* heads) noexcept nogil
     bint distinct           # whether no tree is drawn twice
 
 # The drawn trees, in arrays that all threads share.
@@ -106,8 +106,6 @@ cdef struct SamplerWorkspace:
     WalkTables walk
     SpanSums spans          # for projective trees, which `sum` then describes
     Trie trie               # for distinct trees of either kind
-    double* root_weights    # of words to be the root token
-    double root_total       # and their sum
     void* block             # for colbourn:
     double* inverse         # inverse of the sentence's Laplacian,
     double* work            # n x n + 3 n + 1,
@@ -122,8 +120,8 @@ cdef bint init_sum(SamplerWorkspace* sampler) noexcept nogil:
     return tree_sum_init(&sampler.sum, sampler.max_words, False) == Status.OK
 
 
-cdef int begin_sum(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
-    return sum_trees(sampler.square, n, sampler.single_root, &sampler.sum)
+cdef void begin_sum(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
+    require(sum_trees(sampler.square, n, sampler.single_root, &sampler.sum))
 
 
 # --- ancestral ---------------------------------------------------------------------------------
@@ -133,29 +131,19 @@ cdef bint init_ancestral(SamplerWorkspace* sampler) noexcept nogil:
         ancestral_init(&sampler.ancestral, sampler.max_words) == Status.OK)
 
 
-cdef int draw_ancestral(
-        SamplerWorkspace* sampler, Stream* random, int32_t* heads) noexcept nogil:
-    return draw_with_root(sampler, 0, random, heads)
-
-
-cdef int draw_with_root(
+cdef void draw_with_root(
         SamplerWorkspace* sampler, Py_ssize_t root, Stream* random, int32_t* heads
 ) noexcept nogil:
-    """Draw a tree word after word, with that root token unless it is 0; returns a Status."""
-    cdef int status = Status.OK
+    """Draw a tree word after word, with that root token unless it is 0."""
     if not sampler.has_ancestral:
-        status = ancestral_begin(&sampler.ancestral, &sampler.sum)
+        ancestral_begin(&sampler.ancestral, &sampler.sum)
         sampler.has_ancestral = True
-    if status == Status.OK:
-        status = ancestral_draw(&sampler.ancestral, &sampler.sum, root, random, heads)
-    if status == Status.UNSETTLED:
-        if sampler.sum.beyond_float64:
-            return Status.LOST_DIGITS
-        status = sum_trees_wide(sampler.square, &sampler.sum)
-        sampler.has_ancestral = False
-        if status == Status.OK:
-            return draw_with_root(sampler, root, random, heads)
-    return status
+    ancestral_draw(&sampler.ancestral, &sampler.sum, root, random, heads)
+
+
+cdef void draw_ancestral(
+        SamplerWorkspace* sampler, Stream* random, int32_t* heads) noexcept nogil:
+    draw_with_root(sampler, 0, random, heads)
 
 
 # --- walks -------------------------------------------------------------------------------------
@@ -181,6 +169,7 @@ cdef int walk_init(WalkTables* tables, Py_ssize_t max_words) noexcept nogil:
     cdef Layout layout
     layout.n_arrays = layout.size = 0
     add_array(&layout, <void**>&tables.cells, width * width, sizeof(Cell))
+    add_array(&layout, <void**>&tables.root_weights, width, sizeof(double))
     add_array(&layout, <void**>&tables.scratch, width, sizeof(double))
     add_array(&layout, <void**>&tables.todo, 2 * width, sizeof(int32_t))
     add_array(&layout, <void**>&tables.has_head, width, sizeof(char))
@@ -303,25 +292,21 @@ cdef bint walk_tree(
 
 
 cdef bint init_wilson(SamplerWorkspace* sampler) noexcept nogil:
-    sampler.root_weights = <double*>malloc((<size_t>sampler.max_words + 1) * sizeof(double))
-    return sampler.root_weights is not NULL and init_sum(sampler) and (
-        walk_init(&sampler.walk, sampler.max_words) == Status.OK)
+    return init_sum(sampler) and walk_init(&sampler.walk, sampler.max_words) == Status.OK
 
 
-cdef int begin_wilson(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
-    """Prepare draws of the root token and of heads; returns a Status."""
+cdef void begin_wilson(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
+    """Prepare draws of the root token and of heads."""
+    cdef WalkTables* walk = &sampler.walk
     cdef Py_ssize_t word
-    cdef int status = begin_sum(sampler, n)
-    if status == Status.OK and sampler.single_root and n > 0:
-        status = root_shares(sampler.square, sampler.root_weights, &sampler.sum)
-        sampler.root_total = 0
+    begin_sum(sampler, n)
+    if sampler.single_root and n > 0:
+        root_shares(walk.root_weights, &sampler.sum)
+        walk.root_total = 0
         for word in range(1, n + 1):
-            sampler.root_total += sampler.root_weights[word]
-    if status == Status.OK and n > 0:
-        prepare_walk(
-            <const double*>sampler.sum.weights, sampler.sum.stride, n, sampler.single_root,
-            &sampler.walk)
-    return status
+            walk.root_total += walk.root_weights[word]
+    prepare_walk(
+        <const double*>sampler.sum.weights, sampler.sum.stride, n, sampler.single_root, walk)
 
 
 cdef int64_t steps_for(const SamplerWorkspace* sampler) noexcept nogil:
@@ -340,14 +325,15 @@ cdef bint walk_to_root(
     root[0] = 0
     if sampler.single_root:
         root[0] = 1 + draw_index(
-            sampler.root_weights + 1, sampler.sum.n, sampler.root_total, random)
+            sampler.walk.root_weights + 1, sampler.sum.n, sampler.walk.root_total, random)
     return walk_tree(root[0], &steps, random, heads, &sampler.walk)
 
 
-cdef int draw_wilson(
+cdef void draw_wilson(
         SamplerWorkspace* sampler, Stream* random, int32_t* heads) noexcept nogil:
     cdef Py_ssize_t root
-    return Status.OK if walk_to_root(sampler, random, heads, &root) else Status.NO_STEPS
+    if not walk_to_root(sampler, random, heads, &root):
+        give_up(Status.NO_STEPS)
 
 
 cdef bint init_auto(SamplerWorkspace* sampler) noexcept nogil:
@@ -355,12 +341,11 @@ cdef bint init_auto(SamplerWorkspace* sampler) noexcept nogil:
         ancestral_init(&sampler.ancestral, sampler.max_words) == Status.OK)
 
 
-cdef int draw_auto(
+cdef void draw_auto(
         SamplerWorkspace* sampler, Stream* random, int32_t* heads) noexcept nogil:
     cdef Py_ssize_t root
-    if walk_to_root(sampler, random, heads, &root):
-        return Status.OK
-    return draw_with_root(sampler, root, random, heads)
+    if not walk_to_root(sampler, random, heads, &root):
+        draw_with_root(sampler, root, random, heads)
 
 
 cdef bint init_reject(SamplerWorkspace* sampler) noexcept nogil:
@@ -368,17 +353,14 @@ cdef bint init_reject(SamplerWorkspace* sampler) noexcept nogil:
         tree_sum_init(&sampler.root_sum, sampler.max_words, False) == Status.OK)
 
 
-cdef int begin_reject(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
+cdef void begin_reject(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
     cdef TreeSum* weights = &sampler.root_sum
-    cdef int status = begin_sum(sampler, n)
-    if status == Status.OK and n > 0:
-        status = weigh_arcs(sampler.square, n, False, weights)
-        if status == Status.OK:
-            prepare_walk(<const double*>weights.weights, weights.stride, n, 0, &sampler.walk)
-    return status
+    begin_sum(sampler, n)
+    require(weigh_arcs(sampler.square, n, False, weights))
+    prepare_walk(<const double*>weights.weights, weights.stride, n, 0, &sampler.walk)
 
 
-cdef int draw_reject(
+cdef void draw_reject(
         SamplerWorkspace* sampler, Stream* random, int32_t* heads) noexcept nogil:
     """Walk to ROOT until the tree has a single root."""
     cdef Py_ssize_t n = sampler.sum.n
@@ -388,12 +370,11 @@ cdef int draw_reject(
         n_walks += 1
         poll_row(n_walks, 32 * n)
         if not walk_tree(0, &steps, random, heads, &sampler.walk):
-            return Status.NO_STEPS
+            give_up(Status.NO_STEPS)
         heads[0] = -1
         n_roots = 0
         for word in range(1, n + 1):
             n_roots += heads[word] == 0
-    return Status.OK
 
 
 # --- the inverse Laplacian ---------------------------------------------------------------------
@@ -408,20 +389,19 @@ cdef bint init_colbourn(SamplerWorkspace* sampler) noexcept nogil:
     return allocate(&layout, &sampler.block, False) == Status.OK and init_sum(sampler)
 
 
-cdef int begin_colbourn(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
-    cdef int status = begin_sum(sampler, n)
-    if status == Status.OK and n > 0 and not invert_laplacian(
+cdef void begin_colbourn(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
+    begin_sum(sampler, n)
+    if not invert_laplacian(
             <const double*>sampler.sum.weights, sampler.sum.stride, n, sampler.single_root,
             sampler.inverse, sampler.swapped):
-        return Status.LOST_DIGITS
-    return status
+        give_up(Status.LOST_DIGITS)
 
 
-cdef int draw_colbourn(
+cdef void draw_colbourn(
         SamplerWorkspace* sampler, Stream* random, int32_t* heads) noexcept nogil:
-    return draw_by_inverse(
+    require(draw_by_inverse(
         <const double*>sampler.sum.weights, sampler.sum.stride, sampler.sum.n,
-        sampler.single_root, sampler.inverse, random, heads, sampler.work)
+        sampler.single_root, sampler.inverse, random, heads, sampler.work))
 
 
 # --- without replacement -----------------------------------------------------------------------
@@ -430,16 +410,14 @@ cdef bint init_distinct(SamplerWorkspace* sampler) noexcept nogil:
     return init_sum(sampler) and trie_init(&sampler.trie, sampler.max_words) == Status.OK
 
 
-cdef int begin_distinct(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
-    cdef int status = begin_sum(sampler, n)
-    if status == Status.OK:
-        status = trie_begin_all(&sampler.trie, sampler.square, &sampler.sum)
-    return status
+cdef void begin_distinct(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
+    begin_sum(sampler, n)
+    trie_begin_all(&sampler.trie, sampler.square, &sampler.sum)
 
 
-cdef int draw_distinct(
+cdef void draw_distinct(
         SamplerWorkspace* sampler, Stream* random, int32_t* heads) noexcept nogil:
-    return trie_draw(&sampler.trie, random, heads)
+    trie_draw(&sampler.trie, random, heads)
 
 
 # --- projective trees --------------------------------------------------------------------------
@@ -448,25 +426,24 @@ cdef bint init_projective(SamplerWorkspace* sampler) noexcept nogil:
     return span_sums_init(&sampler.spans, sampler.max_words, False) == Status.OK
 
 
-cdef int begin_projective(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
-    return sum_projective(
-        sampler.square, n, sampler.single_root, &sampler.spans, &sampler.sum)
+cdef void begin_projective(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
+    require(sum_projective(
+        sampler.square, n, sampler.single_root, &sampler.spans, &sampler.sum))
 
 
-cdef int draw_projective_tree(
+cdef void draw_projective_tree(
         SamplerWorkspace* sampler, Stream* random, int32_t* heads) noexcept nogil:
     draw_projective(&sampler.spans, random, heads)
-    return Status.OK
 
 
-cdef int begin_projective_distinct(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
-    cdef int status = begin_projective(sampler, n)
-    return status if status != Status.OK else trie_begin(&sampler.trie, 2 * n)
+cdef void begin_projective_distinct(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
+    begin_projective(sampler, n)
+    trie_begin(&sampler.trie, 2 * n)
 
 
-cdef int draw_projective_distinct(
+cdef void draw_projective_distinct(
         SamplerWorkspace* sampler, Stream* random, int32_t* heads) noexcept nogil:
-    return trie_draw_projective(&sampler.trie, &sampler.spans, random, heads)
+    trie_draw_projective(&sampler.trie, &sampler.spans, random, heads)
 
 
 # --- batches -----------------------------------------------------------------------------------
@@ -489,44 +466,37 @@ TABLE[:] = [
 ]
 
 
-cdef int draw_trees(
+cdef void draw_trees(
         SamplerWorkspace* sampler, const SampleTask* task, Py_ssize_t sentence) noexcept nogil:
-    """Draw up to k trees of the sentence begun; fewer if all are distinct. Returns a Status."""
-    cdef Py_ssize_t i
+    """Draw up to k trees of the sentence begun; fewer if all are distinct."""
+    cdef Py_ssize_t i, n = sampler.sum.n
     cdef int32_t* heads
     cdef Stream random
-    cdef int status
     stream_begin(&random, task.seeds + 2 * sentence)
     task.found[sentence] = 0
     for i in range(sentence * task.k, (sentence + 1) * task.k):
         heads = task.heads + i * task.width
-        poll_row(task.found[sentence], 32 * sampler.sum.n)
+        poll_row(task.found[sentence], 32 * n)
         if sampler.method.distinct:
             if sampler.trie.exhausted:
-                return Status.OK
+                return
             task.log_remaining[i] = sampler.trie.log_remaining
-        if sampler.sum.n > 0:
-            status = sampler.method.draw(sampler, &random, heads)
-            if status != Status.OK:
-                return status
+        if n > 0:
+            sampler.method.draw(sampler, &random, heads)
         else:
             heads[0] = -1
             sampler.trie.exhausted = True
         task.log_probabilities[i] = log_probability(sampler.square, heads, &sampler.sum)
         task.found[sentence] += 1
-    return Status.OK
 
 
-cdef int sample_sentence(void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
-    """Draw trees of one sentence; returns a Status or Status.NO_STEPS."""
+cdef void sample_sentence(void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
+    """Draw trees of one sentence."""
     cdef SamplerWorkspace* sampler = <SamplerWorkspace*>state
-    cdef int status
     gather(batch, sentence, sampler.square)
     sampler.has_ancestral = False
-    status = sampler.method.begin(sampler, batch.lengths[sentence])
-    if status != Status.OK:
-        return status
-    return draw_trees(sampler, <const SampleTask*>batch.task, sentence)
+    sampler.method.begin(sampler, batch.lengths[sentence])
+    draw_trees(sampler, <const SampleTask*>batch.task, sentence)
 
 
 cdef class Sampler(Worker):
@@ -551,7 +521,6 @@ cdef class Sampler(Worker):
         walk_free(&self.c.walk)
         span_sums_free(&self.c.spans)
         trie_free(&self.c.trie)
-        free(self.c.root_weights)
         free(self.c.block)
 
 

@@ -6,7 +6,6 @@ spacy_rootmind.trees and trusted here.
 """
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, uint8_t
-from libc.stdlib cimport free
 from libc.string cimport memcpy
 
 import numpy as np
@@ -26,7 +25,6 @@ from spacy_rootmind.kernel.eisner cimport (
     decode_projective,
 )
 from spacy_rootmind.kernel.interrupt cimport run_part
-from spacy_rootmind.kernel.room cimport make_room
 from spacy_rootmind.kernel.simd cimport row_passes
 from spacy_rootmind.kernel.status cimport Status
 
@@ -247,9 +245,8 @@ cdef class SearchSpace:
     cdef int32_t[:, ::1] labels
     cdef const uint8_t[:, :, ::1] mask
     cdef Py_ssize_t[:, ::1] places  # of each arc, its row in the table
-    cdef double* table              # log probabilities of labels
+    cdef double[:, ::1] table       # log probabilities of labels; more rows than are in use
     cdef Py_ssize_t n_places
-    cdef Py_ssize_t room
     cdef double[:, ::1] square      # of the tree at hand
     cdef int32_t[:, ::1] best       # its labels
     cdef TreeWorkspace tree
@@ -263,7 +260,7 @@ cdef class SearchSpace:
         self.m, self.n_labels = m, mask.shape[2]
         self.arcs, self.weights, self.labels, self.mask = arcs, weights, labels, mask
         self.places = np.full((m, m), MISSING, dtype=np.intp)
-        self.square = np.empty((m, m))
+        self.table, self.square = np.empty((0, self.n_labels)), np.empty((m, m))
         self.best = np.empty((m, m), dtype=np.int32)
         check_memory(m - 1, workspace_init(&self.tree, m - 1, OUTERMOST_ROWS))
         for dep in range(m):
@@ -276,7 +273,6 @@ cdef class SearchSpace:
                     weights[dep, head] = -INFINITY
 
     def __dealloc__(self):
-        free(self.table)
         workspace_free(&self.tree)
         chart_workspace_free(&self.chart)
 
@@ -310,7 +306,7 @@ cdef class SearchSpace:
                     if not any_of(own, n_labels):
                         weights[head] = -INFINITY
                 else:
-                    log_probs = self.table + self.places[word, head] * n_labels
+                    log_probs = &self.table[self.places[word, head], 0]
                     log_prob = -INFINITY
                     for label in range(1, n_labels):
                         if own[label] and log_probs[label] > log_prob:
@@ -329,19 +325,18 @@ cdef class SearchSpace:
         cdef Py_ssize_t i, label, dep, head, place
         cdef Py_ssize_t n_labels = self.n_labels
         cdef double log_prob
-        check_memory(self.m - 1, make_room(
-            <void**>&self.table, &self.room, (self.n_places + deps.shape[0]) * n_labels,
-            sizeof(double)))
+        if self.n_places + deps.shape[0] > self.table.shape[0]:
+            larger = np.empty((2 * self.n_places + deps.shape[0], n_labels))
+            larger[:self.n_places] = self.table[:self.n_places]
+            self.table = larger
         for i in range(deps.shape[0]):
             dep, head, place = deps[i], heads[i], self.n_places
             self.n_places += 1
             self.places[dep, head] = place
-            self.table[place * n_labels] = log_prob = -INFINITY
-            memcpy(
-                self.table + place * n_labels + 1, &log_probs[i, 0],
-                (n_labels - 1) * sizeof(double))
+            self.table[place, ROOT_LABEL] = log_prob = -INFINITY
             self.labels[dep, head] = ROOT_LABEL
             for label in range(1, n_labels):
+                self.table[place, label] = log_probs[i, label - 1]
                 if self.mask[dep, head, label] and log_probs[i, label - 1] > log_prob:
                     log_prob = log_probs[i, label - 1]
                     self.labels[dep, head] = <int32_t>label

@@ -88,25 +88,15 @@ PASS_FUNCTION static void PASS(divide_row)(
         out[i] = row[i] / total;
 }
 
-/* multiply_rows: out[i] = a[i] b[i], but at most 1; returns their sum. */
-PASS_FUNCTION static double PASS(multiply_rows)(
+/* multiply_rows: out[i] = a[i] b[i], but at most 1. */
+PASS_FUNCTION static void PASS(multiply_rows)(
     double *RESTRICT out, const double *RESTRICT a, const double *RESTRICT b, ptrdiff_t n)
 {
-    double sums[LANES] = {0.0, 0.0, 0.0, 0.0}, sum;
-    ptrdiff_t i, lane;
-    for (i = 0; i + LANES <= n; i += LANES)
-        for (lane = 0; lane < LANES; ++lane) {
-            const double product = a[i + lane] * b[i + lane];
-            out[i + lane] = product > 1.0 ? 1.0 : product;
-            sums[lane] += product;
-        }
-    sum = ADD_LANES(sums);
-    for (; i < n; ++i) {
+    ptrdiff_t i;
+    for (i = 0; i < n; ++i) {
         const double product = a[i] * b[i];
         out[i] = product > 1.0 ? 1.0 : product;
-        sum += product;
     }
-    return sum;
 }
 
 /* apply_pivots: for k = last, last - 1, ..., first add row[k] times the first k weights of the

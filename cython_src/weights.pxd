@@ -1,6 +1,6 @@
 """Weights in float64, or with an exponent of any size (extended_float.h), by the same names."""
 from libc.math cimport INFINITY
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 
 from spacy_rootmind.kernel.simd cimport weight_passes
 
@@ -163,6 +163,27 @@ cdef inline weight_t dot(const weight_t* a, const weight_t* b, Py_ssize_t n) noe
         return total
 
 
+cdef inline double divide_by_largest(
+        double* out, const weight_t* row, const int32_t* marks, int32_t wanted, Py_ssize_t n
+) noexcept nogil:
+    """out[i] = row[i] over the largest of those marked as wanted, or 0; returns their sum.
+
+    All of them if `marks` is NULL; at least one of them is not 0.
+    """
+    cdef weight_t largest = weight_from(0, row)
+    cdef double total = 0
+    cdef Py_ssize_t i
+    for i in range(n):
+        if (marks is NULL or marks[i] == wanted) and less(largest, row[i]):
+            largest = row[i]
+    for i in range(n):
+        out[i] = 0
+        if marks is NULL or marks[i] == wanted:
+            out[i] = to_double(divide(row[i], largest))
+            total += out[i]
+    return total
+
+
 cdef inline void divide_row(
         weight_t* out, const weight_t* row, weight_t total, Py_ssize_t n) noexcept nogil:
     cdef Py_ssize_t i
@@ -173,18 +194,14 @@ cdef inline void divide_row(
             out[i] = wide_divide(row[i], total)
 
 
-cdef inline double multiply_rows(
+cdef inline void multiply_rows(
         double* out, const weight_t* a, const weight_t* b, Py_ssize_t n) noexcept nogil:
-    cdef double product, total = 0
     cdef Py_ssize_t i
     if weight_t is double:
-        return weight_passes.multiply_rows(out, a, b, n)
+        weight_passes.multiply_rows(out, a, b, n)
     else:
         for i in range(n):
-            product = wide_to_double(wide_multiply(a[i], b[i]))
-            out[i] = 1.0 if product > 1.0 else product
-            total += product
-        return total
+            out[i] = min(wide_to_double(wide_multiply(a[i], b[i])), 1.0)
 
 
 cdef inline void add_scaled(

@@ -51,7 +51,7 @@ from spacy_rootmind.kernel.inside_outside cimport (
     draft_weigh,
     draw_wide,
 )
-from spacy_rootmind.kernel.interrupt cimport poll, poll_row
+from spacy_rootmind.kernel.interrupt cimport give_up, poll, poll_row, require
 from spacy_rootmind.kernel.partition cimport (
     eliminate_words,
     make_wide,
@@ -65,13 +65,11 @@ from spacy_rootmind.kernel.status cimport Status
 from weights cimport (
     ExtendedFloat,
     add,
-    divide,
+    divide_by_largest,
     dot,
     is_zero,
-    less,
     multiply,
     sum_row,
-    to_double,
     weight_from,
     weight_t,
     wide_divide,
@@ -170,9 +168,12 @@ cdef void restart(
 
 
 cdef void number_components(PartialTree* tree) noexcept nogil:
-    """Number heads by their component: 1 holds the next word, 0 holds ROOT."""
+    """Number heads by their component: 1 holds the next word, 0 holds ROOT.
+
+    ROOT itself has no number once it takes no more dependents.
+    """
     cdef Py_ssize_t head
-    tree.number[0] = 0
+    tree.number[0] = 0 if tree.takes_root else -1
     for head in range(1, tree.n + 1):
         tree.number[head] = (
             <int32_t>(tree.place[tree.top[head]] - tree.n_fixed + 1) if tree.top[head] != 0 else 0)
@@ -196,66 +197,36 @@ cdef void contract(
             out[tree.number[head]] = add(out[tree.number[head]], row[head])
 
 
-cdef int contract_to_rest(PartialTree* tree, bint is_wide) noexcept nogil:
-    """Make `rest`, or its wide form, the problem that is left; returns a Status."""
+cdef void contract_to_rest(PartialTree* tree, bint is_wide) noexcept nogil:
+    """Make `rest`, or its wide form, the problem that is left."""
     cdef TreeSum* rest = &tree.rest
-    cdef int status
     rest.n = tree.n - tree.n_fixed
     rest.single_root = tree.sum.single_root and tree.takes_root
     rest.beyond_float64 = is_wide
     if not is_wide:
         contract(tree, <const double*>tree.sum.weights, <double*>rest.weights)
-        return Status.OK
-    status = make_wide(rest)
-    if status == Status.OK and not (tree.has_wide_weights or tree.sum.beyond_float64):
-        status = make_wide(tree.sum)
-        if status == Status.OK:
-            status = weigh_arcs(tree.square, tree.n, tree.sum.single_root, tree.sum.wide)
-    if status != Status.OK:
-        return status
+        return
+    make_wide(rest)
+    if not (tree.has_wide_weights or tree.sum.beyond_float64):
+        make_wide(tree.sum)
+        require(weigh_arcs(tree.square, tree.n, tree.sum.single_root, tree.sum.wide))
     tree.has_wide_weights = True
     rest.wide.n = rest.n
     rest.wide.single_root = rest.single_root
     contract(tree, <const ExtendedFloat*>tree.sum.wide.weights, <ExtendedFloat*>rest.wide.weights)
-    return Status.OK
 
 
 # --- drawing the rest --------------------------------------------------------------------------
 
-cdef Py_ssize_t draw_within(
-        PartialTree* tree, const weight_t* row, Py_ssize_t component, Stream* random
-) noexcept nogil:
-    """Draw a word's head within a component; 0 is ROOT's, and includes ROOT if that is possible."""
-    cdef Py_ssize_t head
-    cdef Py_ssize_t first = 0 if tree.takes_root else 1
-    cdef double total = 0
-    cdef weight_t largest = weight_from(0, row)
-    for head in range(first, tree.n + 1):
-        if tree.number[head] == component and less(largest, row[head]):
-            largest = row[head]
-    for head in range(tree.n + 1):
-        tree.weights[head] = 0
-        if head >= first and tree.number[head] == component:
-            tree.weights[head] = to_double(divide(row[head], largest))
-            total += tree.weights[head]
-    return draw_index(tree.weights, tree.n + 1, total, random)
-
-
-cdef int draw_components(PartialTree* tree, Stream* random) noexcept nogil:
-    """Draw a tree of the components into `drawn`; returns a Status."""
+cdef void draw_components(PartialTree* tree, Stream* random) noexcept nogil:
+    """Draw a tree of the components into `drawn`."""
     cdef TreeSum* rest = &tree.rest
-    cdef int status, is_wide
-    for is_wide in range(2):
-        status = contract_to_rest(tree, is_wide)
-        if status == Status.OK:
-            status = eliminate_words(rest.wide if is_wide else rest, 1)
-        if status == Status.OK:
-            status = ancestral_begin(&tree.ancestral, rest)
-        if status == Status.OK:
-            status = ancestral_draw(&tree.ancestral, rest, 0, random, tree.drawn)
-        if status == Status.OK or status == Status.NO_MEMORY:
-            break
-    return Status.LOST_DIGITS if status == Status.UNSETTLED else status
+    contract_to_rest(tree, False)
+    if eliminate_words(rest, 1) != Status.OK:
+        contract_to_rest(tree, True)
+        require(eliminate_words(rest.wide, 1))
+    ancestral_begin(&tree.ancestral, rest)
+    ancestral_draw(&tree.ancestral, rest, 0, random, tree.drawn)
 
 
 cdef void order_from_root_down(PartialTree* tree) noexcept nogil:
@@ -285,50 +256,48 @@ cdef void order_from_root_down(PartialTree* tree) noexcept nogil:
     number_components(tree)
 
 
-cdef int draw_rest(PartialTree* tree, Stream* random) noexcept nogil:
+cdef void draw_rest(PartialTree* tree, Stream* random) noexcept nogil:
     """Draw all heads that are not fixed, and put their words in order from the root down.
 
-    They do not become fixed. O(m^3 + n m) for m of them. Returns Status.OK, Status.NO_MEMORY or
-    Status.LOST_DIGITS.
+    They do not become fixed. O(m^3 + n m) for m of them.
     """
-    cdef Py_ssize_t i, word, head
-    cdef int status = draw_components(tree, random)
-    if status != Status.OK:
-        return status
+    cdef Py_ssize_t i, word, row, n_heads = tree.n + 1
+    cdef double total
+    draw_components(tree, random)
     for i in range(1, tree.n - tree.n_fixed + 1):
         poll_row(i, 4 * tree.n)
         word = tree.order[tree.n_fixed + i - 1]
+        row = word * tree.sum.stride
+        # One of those in the component that was drawn.
         if tree.rest.beyond_float64:
-            head = draw_within(
-                tree, <const ExtendedFloat*>tree.sum.wide.weights + word * tree.sum.stride,
-                tree.drawn[i], random)
+            total = divide_by_largest(
+                tree.weights, <const ExtendedFloat*>tree.sum.wide.weights + row, tree.number,
+                tree.drawn[i], n_heads)
         else:
-            head = draw_within(
-                tree, <const double*>tree.sum.weights + word * tree.sum.stride, tree.drawn[i],
-                random)
-        tree.heads[word] = <int32_t>head
+            total = divide_by_largest(
+                tree.weights, <const double*>tree.sum.weights + row, tree.number, tree.drawn[i],
+                n_heads)
+        tree.heads[word] = <int32_t>draw_index(tree.weights, n_heads, total, random)
     order_from_root_down(tree)
     tree.others.is_current = tree.wide_others.is_current = False
     tree.beyond_float64 = tree.rest.beyond_float64
-    return Status.OK
 
 
 # --- the distribution of one head --------------------------------------------------------------
 
 cdef int eliminate_others(
         PartialTree* tree, bint is_wide, Elimination* others) noexcept nogil:
-    """Eliminate all components but the next word's, unless this has been done. O(m^3)."""
+    """Eliminate all components but the next word's, unless this has been done. O(m^3). A Status."""
     cdef TreeSum* rest
-    cdef int status = Status.OK
+    cdef int status
     if others.is_current:
         return Status.OK
-    status = contract_to_rest(tree, is_wide)
-    if status == Status.OK:
-        rest = tree.rest.wide if is_wide else &tree.rest
-        status = eliminate_words(rest, 2)
-        others.root_word = rest.root_word
-        others.pivots = rest.pivots
-        others.is_current = status == Status.OK
+    contract_to_rest(tree, is_wide)
+    rest = tree.rest.wide if is_wide else &tree.rest
+    status = eliminate_words(rest, 2)
+    others.root_word = rest.root_word
+    others.pivots = rest.pivots
+    others.is_current = status == Status.OK
     return status
 
 
@@ -356,13 +325,12 @@ cdef weight_t weigh_next(
     return total
 
 
-cdef int weigh_heads(
-        PartialTree* tree, ExtendedFloat* weights, ExtendedFloat* total, bint* is_wide
-) noexcept nogil:
+cdef ExtendedFloat weigh_heads(
+        PartialTree* tree, ExtendedFloat* weights, bint* is_wide) noexcept nogil:
     """Fill weights[0..n] in proportion to the probabilities of the next word's heads.
 
-    O(m^2) for m words without a head if the last word fixed was connected to ROOT, otherwise
-    O(m^3). They are found in float64 unless that does not suffice. Returns a Status.
+    Returns their sum. O(m^2) for m words without a head, but O(m^3) for the first word since a
+    restart. They are found in float64 unless that does not suffice.
     """
     cdef double sum
     cdef Py_ssize_t head
@@ -373,32 +341,27 @@ cdef int weigh_heads(
             tree, &tree.others, <const double*>tree.sum.weights, tree.reach, tree.weights)
         if sum > LEAST_TOTAL:
             is_wide[0] = False
-            total[0] = wide_from(sum, 0)
             for head in range(tree.n + 1):
                 weights[head] = wide_from(tree.weights[head], 0)
-            return Status.OK
+            return wide_from(sum, 0)
     is_wide[0] = True
-    return weigh_wide_heads(tree, weights, total)
+    return weigh_wide_heads(tree, weights)
 
 
-cdef int weigh_wide_heads(
-        PartialTree* tree, ExtendedFloat* weights, ExtendedFloat* total) noexcept nogil:
-    """Fill weights[0..n] in the same way, in wide numbers.
-
-    Returns Status.OK, Status.NO_MEMORY, Status.NO_TREE or Status.LOST_DIGITS.
-    """
-    cdef int status
+cdef ExtendedFloat weigh_wide_heads(PartialTree* tree, ExtendedFloat* weights) noexcept nogil:
+    """Fill weights[0..n] in the same way, in wide numbers."""
+    cdef ExtendedFloat total
     if tree.wide_reach is NULL:
         tree.wide_reach = calloc(tree.max_words + 8, sizeof(ExtendedFloat))
         if tree.wide_reach is NULL:
-            return Status.NO_MEMORY
-    status = eliminate_others(tree, True, &tree.wide_others)
-    if status != Status.OK:
-        return status
-    total[0] = weigh_next(
+            give_up(Status.NO_MEMORY)
+    require(eliminate_others(tree, True, &tree.wide_others))
+    total = weigh_next(
         tree, &tree.wide_others, <const ExtendedFloat*>tree.sum.wide.weights,
         <ExtendedFloat*>tree.wide_reach, weights)
-    return Status.NO_TREE if is_zero(total[0]) else Status.OK
+    if is_zero(total):
+        give_up(Status.NO_TREE)
+    return total
 
 
 cdef void shrink(
@@ -414,22 +377,19 @@ cdef void shrink(
 
 
 cdef void fix_head(PartialTree* tree, Py_ssize_t head) noexcept nogil:
-    """Give the next word its head. O(n)."""
+    """Give the next word its head, which is connected to ROOT. O(n)."""
     cdef Py_ssize_t m = tree.n - tree.n_fixed
     cdef Py_ssize_t word = tree.order[tree.n_fixed]
-    cdef int32_t above = tree.top[head] if head != 0 else 0
     cdef bint root_taken = tree.sum.single_root and head == 0
     cdef Py_ssize_t other
     tree.heads[word] = <int32_t>head
     for other in range(1, tree.n + 1):
         if tree.top[other] == word:
-            tree.top[other] = above
+            tree.top[other] = 0
     tree.n_fixed += 1
-    number_components(tree)
     if root_taken:
         tree.takes_root = False
-    if above != 0:
-        tree.others.is_current = tree.wide_others.is_current = False
+    number_components(tree)
     if tree.others.is_current:
         shrink(&tree.others, m, tree.rest.stride, root_taken, <const double*>NULL)
     if tree.wide_others.is_current:
@@ -438,38 +398,31 @@ cdef void fix_head(PartialTree* tree, Py_ssize_t head) noexcept nogil:
 
 # --- nodes -------------------------------------------------------------------------------------
 
-cdef int trie_begin(Trie* trie, Py_ssize_t n_choices) noexcept nogil:
-    """Begin a sentence whose trees are of at most that many choices; returns a Status."""
+cdef void trie_begin(Trie* trie, Py_ssize_t n_choices) noexcept nogil:
+    """Begin a sentence whose trees are of at most that many choices."""
     trie.n_nodes = trie.n_masses = 0
     trie.exhausted = False
     trie.log_remaining = 0
-    return make_room(<void**>&trie.path, &trie.path_room, n_choices, sizeof(Py_ssize_t))
+    make_room(<void**>&trie.path, &trie.path_room, n_choices, sizeof(Py_ssize_t))
 
 
-cdef int trie_begin_all(
-        Trie* trie, const double* square, TreeSum* sum) noexcept nogil:
-    """Begin a sentence with all of its trees, which `sum` was summed over; returns a Status."""
+cdef void trie_begin_all(Trie* trie, const double* square, TreeSum* sum) noexcept nogil:
+    """Begin a sentence with all of its trees, which `sum` was summed over."""
     trie.tree.square = square
     trie.tree.sum = sum
     trie.tree.n = sum.n
     trie.tree.has_wide_weights = False
     trie.tree.heads[0] = -1
-    return trie_begin(trie, sum.n)
+    trie_begin(trie, sum.n)
 
 
-cdef int make_node(Trie* trie, Py_ssize_t place, Py_ssize_t n_choices) noexcept nogil:
-    """Make a node below the alternative at `place` unless NO_CHILD, without masses; a Status."""
+cdef TrieNode* make_node(Trie* trie, Py_ssize_t place, Py_ssize_t n_choices) noexcept nogil:
+    """Make a node below the alternative at `place` unless NO_CHILD, without masses."""
     cdef Py_ssize_t i, rows = trie.n_masses + n_choices
     cdef TrieNode* node
-    cdef int status = make_room(
-        <void**>&trie.nodes, &trie.room, trie.n_nodes + 1, sizeof(TrieNode))
-    if status == Status.OK:
-        status = make_room(<void**>&trie.masses, &trie.row_room, rows, sizeof(ExtendedFloat))
-    if status == Status.OK:
-        status = make_room(
-            <void**>&trie.children, &trie.child_room, rows, sizeof(Py_ssize_t))
-    if status != Status.OK:
-        return status
+    make_room(<void**>&trie.nodes, &trie.room, trie.n_nodes + 1, sizeof(TrieNode))
+    make_room(<void**>&trie.masses, &trie.row_room, rows, sizeof(ExtendedFloat))
+    make_room(<void**>&trie.children, &trie.child_room, rows, sizeof(Py_ssize_t))
     node = &trie.nodes[trie.n_nodes]
     node.row = trie.n_masses
     node.n_choices = n_choices
@@ -483,7 +436,7 @@ cdef int make_node(Trie* trie, Py_ssize_t place, Py_ssize_t n_choices) noexcept 
         trie.children[i] = NO_CHILD
     trie.n_nodes += 1
     trie.n_masses = rows
-    return Status.OK
+    return node
 
 
 cdef void divide_masses(Trie* trie, const TrieNode* node, ExtendedFloat total) noexcept nogil:
@@ -493,18 +446,14 @@ cdef void divide_masses(Trie* trie, const TrieNode* node, ExtendedFloat total) n
         trie.masses[i] = wide_divide(trie.masses[i], total)
 
 
-cdef int weigh_again(Trie* trie, TrieNode* node) noexcept nogil:
-    """Find a node's masses in wide numbers, less what was drawn; returns a Status.
+cdef void weigh_again(Trie* trie, TrieNode* node) noexcept nogil:
+    """Find a node's masses in wide numbers, less what was drawn.
 
     The tree must have the node's choices.
     """
-    cdef ExtendedFloat total
     cdef TrieNode* child
     cdef Py_ssize_t i
-    cdef int status = weigh_wide_heads(&trie.tree, trie.masses + node.row, &total)
-    if status != Status.OK:
-        return status
-    divide_masses(trie, node, total)
+    divide_masses(trie, node, weigh_wide_heads(&trie.tree, trie.masses + node.row))
     for i in range(node.row, node.row + node.n_choices):
         if trie.children[i] == DRAWN:
             trie.masses[i] = wide_from(0, 0)
@@ -514,19 +463,14 @@ cdef int weigh_again(Trie* trie, TrieNode* node) noexcept nogil:
             trie.masses[i] = wide_multiply(child.share, child.remaining)
     node.is_wide = True
     node.remaining = sum_row(trie.masses + node.row, node.n_choices)
-    return Status.OK
 
 
-cdef int remove_choices(Trie* trie, Py_ssize_t n_made) noexcept nogil:
-    """Remove the tree of that many choices along the path, and add up what remains there.
-
-    Returns a Status.
-    """
+cdef void remove_choices(Trie* trie, Py_ssize_t n_made) noexcept nogil:
+    """Remove the tree of that many choices along the path, and add up what remains there."""
     cdef ExtendedFloat left = wide_from(0, 0)    # of the alternative that was chosen
     cdef TrieNode* node
     cdef Py_ssize_t i
     cdef double low
-    cdef int status
     for i in range(n_made - 1, -1, -1):
         node = &trie.nodes[trie.path[i]]
         trie.masses[node.row + node.chosen] = left
@@ -534,13 +478,10 @@ cdef int remove_choices(Trie* trie, Py_ssize_t n_made) noexcept nogil:
         poll(4 * node.n_choices)
         if not node.is_wide and wide_to_double(node.remaining) < LEAST_REMAINING:
             restart(&trie.tree, i, i + 1)
-            status = weigh_again(trie, node)
-            if status != Status.OK:
-                return status
+            weigh_again(trie, node)
         left = wide_multiply(node.share, node.remaining)
     trie.exhausted = left.part == 0
     trie.log_remaining = wide_log(left, &low) + low
-    return Status.OK
 
 
 cdef inline Py_ssize_t choose(Trie* trie, Py_ssize_t number, Stream* random) noexcept nogil:
@@ -552,29 +493,21 @@ cdef inline Py_ssize_t choose(Trie* trie, Py_ssize_t number, Stream* random) noe
 
 # --- all trees ---------------------------------------------------------------------------------
 
-cdef int add_head(Trie* trie, Py_ssize_t place) noexcept nogil:
-    """Add a node for the tree's next word, and choose the head that it has; returns a Status."""
+cdef TrieNode* add_head(Trie* trie, Py_ssize_t place) noexcept nogil:
+    """Add a node for the tree's next word, and choose the head that it has."""
     cdef PartialTree* tree = &trie.tree
-    cdef TrieNode* node
-    cdef ExtendedFloat total
-    cdef int status = make_node(trie, place, tree.n + 1)
-    if status != Status.OK:
-        return status
-    node = &trie.nodes[trie.n_nodes - 1]
+    cdef TrieNode* node = make_node(trie, place, tree.n + 1)
     node.word = tree.order[tree.n_fixed]
     node.chosen = tree.heads[node.word]
-    status = weigh_heads(tree, trie.masses + node.row, &total, &node.is_wide)
-    if status == Status.OK:
-        divide_masses(trie, node, total)
-    return status
+    divide_masses(trie, node, weigh_heads(tree, trie.masses + node.row, &node.is_wide))
+    return node
 
 
-cdef int trie_draw(Trie* trie, Stream* random, int32_t* heads) noexcept nogil:
-    """Draw a tree that was not drawn yet, of which there must be one; returns a Status."""
+cdef void trie_draw(Trie* trie, Stream* random, int32_t* heads) noexcept nogil:
+    """Draw a tree that was not drawn yet, of which there must be one."""
     cdef PartialTree* tree = &trie.tree
     cdef TrieNode* node
     cdef Py_ssize_t depth = 0, place = NO_CHILD, number = 0 if trie.n_nodes > 0 else NO_CHILD
-    cdef int status = Status.OK
     while number >= 0 and depth < tree.n:
         poll_row(depth, 4 * tree.n)
         place = choose(trie, number, random)
@@ -586,56 +519,41 @@ cdef int trie_draw(Trie* trie, Stream* random, int32_t* heads) noexcept nogil:
         depth += 1
     if depth < tree.n:
         restart(tree, depth, depth)
-        status = draw_rest(tree, random)
-    while status == Status.OK and depth < tree.n:
+        draw_rest(tree, random)
+    while depth < tree.n:
         poll_row(depth, 16 * tree.n)
         trie.path[depth] = trie.n_nodes
-        status = add_head(trie, place)
-        node = &trie.nodes[trie.n_nodes - 1]
+        node = add_head(trie, place)
         place = node.row + node.chosen
         depth += 1
         if depth < tree.n:
             fix_head(tree, node.chosen)
-    if status != Status.OK:
-        return status
     trie.children[place] = DRAWN
     memcpy(heads, tree.heads, (tree.n + 1) * sizeof(int32_t))
-    return remove_choices(trie, tree.n)
+    remove_choices(trie, tree.n)
 
 
 # --- projective trees --------------------------------------------------------------------------
 
-cdef int add_choice(
-        Trie* trie, const SpanSums* sums, const Draft* draft, Py_ssize_t place) noexcept nogil:
-    """Add a node for a draft's next choice; returns a Status."""
-    cdef TrieNode* node
-    cdef int status = make_node(trie, place, draft.n_choices)
-    if status == Status.OK:
-        node = &trie.nodes[trie.n_nodes - 1]
-        divide_masses(trie, node, draft_weigh(sums, draft, trie.masses + node.row))
-    return status
-
-
-cdef int trie_draw_projective(
+cdef void trie_draw_projective(
         Trie* trie, SpanSums* sums, Stream* random, int32_t* heads) noexcept nogil:
     """Draw a tree that was not drawn yet, of which there must be one. O(n^2) at most.
 
-    `sums` belong to the sentence, the same each time. Returns a Status.
+    `sums` belong to the sentence, the same each time.
     """
     cdef Draft draft
+    cdef TrieNode* node
     cdef Py_ssize_t n_made = 0, place = NO_CHILD, number = 0
-    cdef int status
     draft_begin(sums, heads, &draft)
     while draft.n_choices > 0:
         if number == NO_CHILD or trie.n_nodes == 0:
             number = trie.n_nodes
-            status = add_choice(trie, sums, &draft, place)
-            if status != Status.OK:
-                return status
+            node = make_node(trie, place, draft.n_choices)
+            divide_masses(trie, node, draft_weigh(sums, &draft, trie.masses + node.row))
         poll(8 * draft.n_choices)
         place = choose(trie, number, random)
         draft_choose(sums, &draft, trie.nodes[number].chosen)
         trie.path[n_made] = number
         n_made += 1
         number = trie.children[place]
-    return remove_choices(trie, n_made)
+    remove_choices(trie, n_made)

@@ -20,11 +20,11 @@ cdef struct Ancestral:
     int32_t* first_waiting      # per word: those that get it as head when it is inserted, a list
     int32_t* next_waiting       # per word
     unsigned char* cut      # per word: whether its arc is about to be replaced
-    unsigned char* state    # per word
+    int32_t* state          # per word
 
 cdef int ancestral_init(Ancestral* ancestral, Py_ssize_t max_words) noexcept nogil
 cdef void ancestral_free(Ancestral* ancestral) noexcept nogil
-cdef int ancestral_begin(Ancestral* ancestral, const TreeSum* sum) noexcept nogil
-cdef int ancestral_draw(
+cdef void ancestral_begin(Ancestral* ancestral, const TreeSum* sum) noexcept nogil
+cdef void ancestral_draw(
     Ancestral* ancestral, const TreeSum* sum, Py_ssize_t root, Stream* random,
     int32_t* heads) noexcept nogil

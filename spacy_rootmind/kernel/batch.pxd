@@ -28,8 +28,8 @@ cdef class ScoreBuffer:
     cdef Py_buffer length_view
     cdef Batch c
 
-# Handles one sentence with one thread's memory. Returns 0, or a status that ends the batch.
-ctypedef int (*SentenceFunction)(
+# Handles one sentence with one thread's memory, or gives up, which ends the batch.
+ctypedef void (*SentenceFunction)(
     void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil
 
 # An algorithm with its memory, for one thread. Subclasses set the first two fields.

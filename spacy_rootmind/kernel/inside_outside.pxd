@@ -44,8 +44,8 @@ cdef int sum_projective(
 ) noexcept nogil
 cdef void projective_marginals(double* marginals, Py_ssize_t width, SpanSums* ws) noexcept nogil
 cdef int projective_derivatives(
-    const double* square, Py_ssize_t n, bint single_root, const double* values, Py_ssize_t width,
-    double* out, SpanSums* ws) noexcept nogil
+    const double* square, Py_ssize_t n, bint single_root, double* values, Py_ssize_t width,
+    SpanSums* ws) noexcept nogil
 cdef Py_ssize_t draw_wide(
     const ExtendedFloat* weights, Py_ssize_t n, ExtendedFloat total, Stream* random
 ) noexcept nogil

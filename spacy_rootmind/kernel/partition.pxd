@@ -3,7 +3,6 @@
 Arrays follow the conventions of spacy_rootmind.trees; sentences come as contiguous squares of
 float64, (n + 1) x (n + 1), with -inf on the diagonal and where an arc is forbidden.
 """
-from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
 
 # The logs of numbers of a sum, each as a sum of two.
@@ -41,7 +40,7 @@ cdef struct TreeSum:
 
 cdef int tree_sum_init(TreeSum* ws, Py_ssize_t max_words, bint is_wide) noexcept nogil
 cdef void tree_sum_free(TreeSum* ws) noexcept nogil
-cdef int make_wide(TreeSum* ws) noexcept nogil
+cdef void make_wide(TreeSum* ws) noexcept nogil
 
 cdef int find_highest(
     const double* square, Py_ssize_t n, bint single_root, TreeSum* ws) noexcept nogil
@@ -51,14 +50,12 @@ cdef int eliminate_words(TreeSum* ws, Py_ssize_t first) noexcept nogil
 
 cdef int sum_trees(
     const double* square, Py_ssize_t n, bint single_root, TreeSum* ws) noexcept nogil
-cdef int sum_trees_wide(const double* square, TreeSum* ws) noexcept nogil
 cdef double log_partition(const TreeSum* ws) noexcept nogil
 cdef double log_probability(
     const double* square, const int32_t* heads, const TreeSum* ws) noexcept nogil
-cdef int arc_marginals(
-    const double* square, double* marginals, Py_ssize_t width, TreeSum* ws) noexcept nogil
+cdef void arc_marginals(double* marginals, Py_ssize_t width, TreeSum* ws) noexcept nogil
 cdef double cross_entropy(
     const double* square, const double* marginals, Py_ssize_t width, const TreeSum* ws,
     double* low) noexcept nogil
 cdef double log_ratio(const TreeSum* part, const TreeSum* whole) noexcept nogil
-cdef int root_shares(const double* square, double* shares, TreeSum* ws) noexcept nogil
+cdef void root_shares(double* shares, TreeSum* ws) noexcept nogil

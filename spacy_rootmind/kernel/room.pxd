@@ -2,6 +2,7 @@
 from libc.stddef cimport size_t
 from libc.stdlib cimport calloc, malloc, realloc
 
+from spacy_rootmind.kernel.interrupt cimport give_up
 from spacy_rootmind.kernel.status cimport Status
 
 cdef enum:
@@ -16,21 +17,19 @@ cdef struct Layout:
     size_t size             # of the block; more than there can be once that is so
 
 
-cdef inline int make_room(
+cdef inline void make_room(
         void** array, Py_ssize_t* room, Py_ssize_t wanted, size_t item) noexcept nogil:
-    """Let an array hold at least `wanted` items; its size doubles. Returns a Status."""
+    """Let an array hold at least `wanted` items; its size doubles. Gives up without memory."""
     cdef Py_ssize_t larger = max(wanted, 2 * room[0])
-    cdef void* grown
+    cdef void* grown = NULL
     if wanted <= room[0]:
-        return Status.OK
-    if <size_t>larger > (<size_t>-1) / 2 / item:
-        return Status.NO_MEMORY
-    grown = realloc(array[0], larger * item)
+        return
+    if <size_t>larger <= (<size_t>-1) / 2 / item:
+        grown = realloc(array[0], larger * item)
     if grown is NULL:
-        return Status.NO_MEMORY
+        give_up(Status.NO_MEMORY)
     array[0] = grown
     room[0] = larger
-    return Status.OK
 
 
 cdef inline void add_array(

@@ -25,8 +25,7 @@ cdef extern from "passes.h" nogil:
         double (*sum_row)(const double*, Py_ssize_t) noexcept nogil
         double (*dot)(const double*, const double*, Py_ssize_t) noexcept nogil
         void (*divide_row)(double*, const double*, double, Py_ssize_t) noexcept nogil
-        double (*multiply_rows)(
-            double*, const double*, const double*, Py_ssize_t) noexcept nogil
+        void (*multiply_rows)(double*, const double*, const double*, Py_ssize_t) noexcept nogil
         void (*apply_pivots)(
             double*, const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t) noexcept nogil
         void (*pull_back)(

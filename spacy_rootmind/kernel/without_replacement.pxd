@@ -69,8 +69,8 @@ cdef struct Trie:
 
 cdef int trie_init(Trie* trie, Py_ssize_t max_words) noexcept nogil
 cdef void trie_free(Trie* trie) noexcept nogil
-cdef int trie_begin(Trie* trie, Py_ssize_t n_choices) noexcept nogil
-cdef int trie_begin_all(Trie* trie, const double* square, TreeSum* sum) noexcept nogil
-cdef int trie_draw(Trie* trie, Stream* random, int32_t* heads) noexcept nogil
-cdef int trie_draw_projective(
+cdef void trie_begin(Trie* trie, Py_ssize_t n_choices) noexcept nogil
+cdef void trie_begin_all(Trie* trie, const double* square, TreeSum* sum) noexcept nogil
+cdef void trie_draw(Trie* trie, Stream* random, int32_t* heads) noexcept nogil
+cdef void trie_draw_projective(
     Trie* trie, SpanSums* sums, Stream* random, int32_t* heads) noexcept nogil

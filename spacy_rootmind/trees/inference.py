@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from spacy_rootmind.kernel import derivatives
 from spacy_rootmind.kernel import query_batch as kernel
-from spacy_rootmind.kernel.batch import OK, ScoreBuffer
+from spacy_rootmind.kernel.batch import BAD_SCORE, OK, ScoreBuffer
 from spacy_rootmind.trees.checks import form_trees
 from spacy_rootmind.trees.conventions import MISSING, ROOT, as_arc_values
 from spacy_rootmind.trees.decoding import find_best
@@ -154,24 +154,17 @@ class Inference:
         batch = as_arc_values("values", values, own.scores.shape)
         with np.errstate(over="ignore"):
             given = np.require(batch, np.float64, ["C", "ALIGNED"])
-        normal, found = np.zeros(batch.shape), np.zeros(batch.shape)
-        # C's int, as np.ldexp wants it.
-        exponents = np.zeros(len(own), dtype=np.intc)
-        wrong = derivatives.normalize_batch(
-            given, self.marginals(), own.lengths, own.single_root, normal, exponents
-        )
-        if wrong >= 0:
-            self._refuse_values(given[wrong], wrong)
+        found = np.zeros(batch.shape)
         workers = [
             derivatives.Differentiation(own.longest, own.projective) for _ in range(own.workers)
         ]
         failed = derivatives.differentiate_batch(
-            own.buffer(), own.single_root, workers, normal, found
+            own.buffer(), own.single_root, workers, given, self.marginals(), found
         )
+        if failed[0] == BAD_SCORE:
+            self._refuse_values(given[failed[1]], failed[1])
         if failed[0] != OK:
             own.raise_failure(failed)
-        with np.errstate(over="ignore"):
-            np.ldexp(found, exponents[:, None, None], out=found)
         if not np.isfinite(found).all():
             sentence = int(np.argwhere(~np.isfinite(found))[0, 0])
             raise ArithmeticError(

@@ -112,6 +112,18 @@ def test_scores_without_a_projective_tree_that_counts_lose_digits():
         _ = TreeDistribution(scores, single_root=False, projective=True).log_partition
 
 
+def test_marginals_of_words_that_each_lose_a_bit_or_two():
+    """Heads drawn at random form no tree but once in 2^1036: derivatives are beyond float64."""
+    n = 640
+    scores = np.full((n + 1, n + 1), -INF)
+    words = np.arange(1, n)
+    # Each word but the last may have the last one as its head, and then is on a cycle.
+    scores[words, n] = scores[n, n - 1] = 0
+    scores[words, words - 1] = np.where(words % 8 < 3, 0, np.log(0.3364))
+    expected = np.eye(n + 1, k=-1)
+    np.testing.assert_allclose(TreeDistribution(scores).marginals, expected, rtol=0, atol=1e-12)
+
+
 @each_root
 @pytest.mark.parametrize("below", [800.0, 5000.0, 1e9])
 def test_divergence_is_infinite_for_trees_whose_probability_underflows(below, single_root):

@@ -23,10 +23,7 @@ from reference_sampling import (
 )
 from strategies import DTYPES, each_dtype, each_root, rng_for
 
-from spacy_rootmind import (
-    TreeDistribution,
-    sample_trees,
-)
+from spacy_rootmind import TreeDistribution, sample_trees
 from spacy_rootmind.trees.sampling import METHODS, draw
 from spacy_rootmind.trees.sentences import Sentences
 
