@@ -13,7 +13,6 @@ from spacy_rootmind.formats.conllu import read_sentences
 from spacy_rootmind.formats.conllu_sentence import DEPREL, FORM, HEAD
 from spacy_rootmind.formats.lines import lines_of
 
-ASSETS = QUICKSTART / "assets"
 PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf8")
 
 

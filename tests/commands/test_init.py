@@ -2,20 +2,13 @@
 
 import pytest
 import spacy
-from commandline import (
-    spacy_command,
-)
-from conftest import QUICKSTART
+from commandline import spacy_command
 from spacy.util import load_config
 
 pytestmark = pytest.mark.workflow
 
-ASSETS = QUICKSTART / "assets"
 # As a user adds it to a config of their own.
 BY_HAND = '\n[components.root_mst]\nfactory = "root_mst"\n'
-
-
-# --- configs -----------------------------------------------------------------------------------
 
 
 def test_fill_config_adds_all_settings_and_the_config_trains(corpora, tmp_path):

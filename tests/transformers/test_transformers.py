@@ -7,7 +7,6 @@ import pytest
 import spacy
 from conftest import ROOT
 from listening import (
-    arcs,
     encoder_of,
     initialized,
     losses_of,
@@ -18,7 +17,7 @@ from listening import (
     unchanged,
     weights_of,
 )
-from parsers import gold_examples
+from parsers import arcs_of, gold_examples
 from thinc.api import Adam, Config
 
 pytest.importorskip("spacy_transformers", reason="needs the extra [transformers]")
@@ -92,7 +91,7 @@ def test_parser_may_have_a_transformer_of_its_own(encoder, gold, tmp_path, monke
     docs = [nlp.make_doc(text) for text in ("", TEXT, " ")]
     assert [len(parse.heads) for parse in nlp.get_pipe("root_mst").predict(docs)] == [0, 9, 1]
     nlp.to_disk(tmp_path)
-    assert arcs(spacy.load(tmp_path)(TEXT)) == arcs(nlp(TEXT))
+    assert arcs_of(spacy.load(tmp_path)(TEXT)) == arcs_of(nlp(TEXT))
     # A long Doc is looked at in slices, as its vectors come from nowhere else.
     monkeypatch.setattr("spacy_rootmind.pipeline.prediction.MAX_TOKENS", 30)
     doc = nlp(" ".join([TEXT] * 20))
