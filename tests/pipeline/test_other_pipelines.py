@@ -14,6 +14,7 @@ from parsers import (
     add_initialized,
     arcs_of,
     gold_examples,
+    make_shared,
     multi_hash,
     tok2vec_of,
     train,
@@ -69,10 +70,7 @@ def folder(quickstart_docs, tmp_path_factory):
 @pytest.fixture
 def other(quickstart_docs):
     """An initialized pipeline with another tok2vec of the same width."""
-    fix_random_seed(1)
-    nlp = spacy.blank("xx")
-    nlp.add_pipe("tok2vec", config={"model": SMALL_MODEL["tok2vec"]})
-    nlp.add_pipe("tagger", config={"model": TAGGER})
+    nlp = make_shared({"tagger": TAGGER})
     nlp.get_pipe("tagger").add_label("NN")
     nlp.initialize(lambda: gold_examples(quickstart_docs[:5], nlp), sgd=None)
     return nlp
