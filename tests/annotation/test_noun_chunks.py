@@ -79,6 +79,11 @@ OTHERS = {
         "ville/NOUN/obl/4",
         ["la voiture noire", "ville"],
     ),
+    "an adjective at the end of the Doc": (
+        "fr",
+        "la/DET/det/2 voiture/NOUN/root/0 noire/ADJ/amod/2",
+        ["la voiture noire"],
+    ),
     "an adjective's own phrase stays out": (
         "fr",
         "un/DET/det/2 homme/NOUN/root/0 fier/ADJ/amod/2 de/ADP/case/6 sa/DET/det/6 "
