@@ -1,11 +1,10 @@
 """The parser over spacy-transformers: the config that ships, and what only this package has."""
 
-import re
 import sys
 
 import pytest
 import spacy
-from conftest import ROOT
+from conftest import ROOT, blocks
 from listening import (
     encoder_of,
     initialized,
@@ -29,9 +28,8 @@ TEXT = "The cat saw a dog. It slept."
 
 
 def test_page_shows_a_parser_that_listens_and_learns(encoder, gold):
-    text = (ROOT / "docs" / "transformers.md").read_text(encoding="utf8")
-    blocks = re.findall(r"^```ini\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
-    [shown, *_] = [block for block in blocks if "TransformerListener" in block]
+    found = blocks("docs/transformers.md", "ini")
+    [shown, *_] = [block for block in found if "TransformerListener" in block]
     shown = Config().from_str(shown.replace("[components.", "[components]\n\n[components.", 1))
     nlp, examples = initialized(make_config(PACKAGE, encoder, shown["components"]), gold[:4])
     before = weights_of(encoder_of(nlp))
