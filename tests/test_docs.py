@@ -157,7 +157,7 @@ def test_docstring_examples_run(name):
     assert runner.failures == 0
 
 
-# What is in the examples, on pages of arrays and tensors.
+# Pages of arrays and tensors, and a word that is in their examples.
 ON_ARRAYS = {"docs/arrays.md": "", "docs/bridges.md": "torch"}
 
 

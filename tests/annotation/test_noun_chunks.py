@@ -1,4 +1,4 @@
-"""Noun chunks: their words in given trees, what holds in any tree, and those of pipelines."""
+"""Noun chunks: their words in given trees, what holds in any tree, and chunks of pipelines."""
 
 import pickle
 

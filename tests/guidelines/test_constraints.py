@@ -68,7 +68,7 @@ CASES = [
 def complying_law(nlp, constraints, temperature):
     """The trees over FIRST that comply, with their probabilities: by enumeration and Bayes' rule.
 
-    Scores of arcs are the network's own, probabilities of labels those of a free parse.
+    Scores of arcs are the network's own; labels have the probabilities of a free parse.
     """
     parser = nlp.get_pipe("root_mst")
     assign(parser, arc_threshold=1e-12)
