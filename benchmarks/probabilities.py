@@ -10,7 +10,6 @@ Writes accuracy.csv, probability_times.csv and probabilities.md.
 
 import os
 import sys
-from dataclasses import dataclass
 
 # Set before NumPy is imported, so that it uses one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -20,25 +19,12 @@ from lib.checkouts import load_peers
 from lib.options import add_options, make_parser, read_checkouts
 from lib.probability_accuracy import accuracy, accuracy_tables
 from lib.probability_peers import LOADERS, our_route
-from lib.probability_times import TIMES_CAPTION, Effort, speed_rows
+from lib.probability_times import TIMES_CAPTION, Plan, speed_rows
 from lib.tables import method_table, setup_line, write_csv, write_markdown
 
-
-@dataclass(frozen=True)
-class Plan:
-    """How much to measure."""
-
-    scales: tuple[float, ...]
-    sentences: int
-    effort: Effort
-
-
-FULL = Plan(
-    (1e-3, 1e-2, 0.1, 1, 3, 10, 30, 100, 300, 1000),
-    60,
-    Effort((10, 25, 50, 100), budget=2.0, repeats=9, numbers=400_000),
-)
-SMOKE = Plan((1e-3, 1, 30, 300), 4, Effort((10, 25), 0.05, repeats=3, numbers=10_000))
+SCALES = (1e-3, 1e-2, 0.1, 1, 3, 10, 30, 100, 300, 1000)
+FULL = Plan(SCALES, 60, (10, 25, 50, 100), budget=2.0, repeats=9, numbers=400_000)
+SMOKE = Plan((1e-3, 1, 30, 300), 4, (10, 25), budget=0.05, repeats=3, numbers=10_000)
 
 
 def main() -> None:
@@ -52,7 +38,7 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     errors = list(accuracy(routes, plan.scales, plan.sentences))
     try:
-        rows = list(speed_rows(routes, plan.effort))
+        rows = list(speed_rows(routes, plan))
     except WrongError as error:
         sys.exit(f"WRONG: {error}")
     write_csv(options.out / "accuracy.csv", errors)

@@ -8,7 +8,6 @@ sampling_times.csv and sampling.md.
 """
 
 import os
-from dataclasses import dataclass
 
 # Set before NumPy is imported, so that it uses one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -20,19 +19,9 @@ from lib.sampler_times import time_rows
 from lib.samplers import LOADERS, our_samplers
 from lib.tables import method_table, setup_line, write_csv, write_markdown
 
-
-@dataclass(frozen=True)
-class Plan:
-    """How much to measure."""
-
-    sizes: tuple[int, ...]
-    ks: tuple[int, ...]
-    budget: float
-    repeats: int
-
-
-FULL = Plan((10, 25, 50, 100), (20, 100), 1.0, 9)
-SMOKE = Plan((10, 25), (5,), 0.05, 3)
+# Words of a sentence, trees of each, seconds and repeats of each sampler.
+FULL = ((10, 25, 50, 100), (20, 100), 1.0, 9)
+SMOKE = ((10, 25), (5,), 0.05, 3)
 
 
 def main() -> None:
@@ -40,11 +29,10 @@ def main() -> None:
     parser = make_parser(__doc__)
     add_options(parser)
     options = parser.parse_args()
-    plan = SMOKE if options.smoke else FULL
     peers, missing = load_peers(LOADERS, read_checkouts(options, LOADERS))
     samplers = [*our_samplers(), *peers]
     options.out.mkdir(parents=True, exist_ok=True)
-    rows = list(time_rows(samplers, plan.sizes, plan.ks, plan.budget, plan.repeats))
+    rows = list(time_rows(samplers, *(SMOKE if options.smoke else FULL)))
     write_csv(options.out / "sampling_times.csv", rows)
     parts = [
         "# Samplers compared",

@@ -1,6 +1,6 @@
 """Parses as plain numbers, to compare parses of several processes.
 
-`python dumped_parses.py PIPELINE CONLLU BATCH_SIZE` prints the parses of a treebank's sentences.
+`python dumped_parses.py PIPELINE BATCH_SIZE` parses lists of words, in JSON, from stdin.
 """
 
 import json
@@ -102,6 +102,6 @@ def _largest(first, second):
 
 
 if __name__ == "__main__":
-    pipeline, path, batch_size = sys.argv[1:]
-    found = parse(load_with_details(pipeline), read_sentences(path), batch_size=int(batch_size))
+    pipeline, batch_size = sys.argv[1:]
+    found = parse(load_with_details(pipeline), json.load(sys.stdin), batch_size=int(batch_size))
     print(json.dumps(found))

@@ -89,12 +89,6 @@ def root_mst(tok2vec, **settings):
     return {"factory": "root_mst", "model": model, **settings}
 
 
-def tagger(tok2vec):
-    """The section of a tagger."""
-    model = {"@architectures": "spacy.Tagger.v2", "nO": None, "tok2vec": tok2vec}
-    return {"factory": "tagger", "model": model}
-
-
 def make_config(package, encoder, components=None, **settings):
     """The config of a transformer and what listens to it: the parser unless others are given."""
     config = Config(spacy.blank("en").config)
@@ -142,11 +136,6 @@ def unchanged(before, encoder):
     """Whether an encoder has the weights that it had."""
     after = weights_of(encoder)
     return all((after[name] == value).all() for name, value in before.items())
-
-
-def arcs(doc):
-    """Heads and labels."""
-    return [(token.head.i, token.dep_) for token in doc]
 
 
 def train_shipped(name, encoder, corpus, folder, **settings):

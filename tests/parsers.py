@@ -11,6 +11,8 @@ from spacy.training import Example
 from spacy.training.converters import conllu_to_docs
 from spacy.util import fix_random_seed
 
+from spacy_rootmind.annotation.sentences import sentences_of
+from spacy_rootmind.network.architecture import ParserInput
 from spacy_rootmind.network.label_scorer import ChosenArcs, begin_label_scores
 
 SMALL_MODEL = {
@@ -171,6 +173,26 @@ def make_nlp(lang="xx", **config):
     nlp = spacy.blank(lang)
     nlp.add_pipe("root_mst", config={"model": SMALL_MODEL, **config})
     return nlp
+
+
+def make_shared(components, lang="xx", name="tok2vec"):
+    """A blank pipeline of token vectors and components that listen to them, not initialized."""
+    fix_random_seed(0)
+    nlp = spacy.blank(lang)
+    nlp.add_pipe("tok2vec", name=name, config={"model": SMALL_MODEL["tok2vec"]})
+    for factory, model in components.items():
+        nlp.add_pipe(factory, config={"model": model})
+    return nlp
+
+
+def arc_scores(nlp, doc):
+    """The network's arc scores of each sentence of a parsed Doc, in double precision."""
+    trees = nlp.get_pipe("root_mst").model.predict(ParserInput([doc], [sentences_of(doc)])).trees
+    found = {}
+    for bucket, arcs in zip(trees.layout.buckets, trees.arcs, strict=True):
+        for own, sentence, n in zip(arcs, bucket.sentences, bucket.lengths.tolist(), strict=True):
+            found[sentence] = own[: n + 1, : n + 1].astype("f8")
+    return [found[i] for i in range(len(found))]
 
 
 def initialized(docs, **config):

@@ -21,21 +21,14 @@ from spacy.tokens import Doc, DocBin
 from spacy.util import registry
 from thinc.api import Config
 
+from spacy_rootmind import bridges
 from spacy_rootmind.annotation.teacher_records import read_distributions
 from spacy_rootmind.cli.init_config import make_config
 from spacy_rootmind.cli.options import ConfigOptions
 from spacy_rootmind.network.architecture import reading_layers
-from spacy_rootmind.pipeline import settings as component_settings
 from spacy_rootmind.pipeline.inputs import attributes_read
 from spacy_rootmind.pipeline.settings import default_settings
 from spacy_rootmind.training.losses import OBJECTIVES
-from spacy_rootmind.trees import (
-    checks,
-    decoding,
-    distribution,
-    losses,
-    sampling,
-)
 
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
 PAGES += sorted(p for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts)
@@ -149,14 +142,14 @@ class Finder(doctest.DocTestFinder):
 
 
 @pytest.mark.parametrize(
-    "module",
+    "name",
     [
-        *(checks, decoding, distribution, losses, sampling),
-        component_settings,
+        *(f"trees.{name}" for name in ("checks", "decoding", "distribution", "losses", "sampling")),
+        *("pipeline.settings", "torch.distribution", "torch.losses"),
     ],
-    ids=lambda module: module.__name__,
 )
-def test_docstring_examples_run(module):
+def test_docstring_examples_run(name):
+    module = pytest.importorskip(f"spacy_rootmind.{name}", exc_type=ImportError)
     runner = doctest.DocTestRunner()
     for examples in Finder().find(module):
         runner.run(examples)
@@ -164,12 +157,28 @@ def test_docstring_examples_run(module):
     assert runner.failures == 0
 
 
-def test_array_examples_print_the_output_shown(capsys):
+# Pages of arrays and tensors, and a word that is in their examples.
+ON_ARRAYS = {"docs/arrays.md": "", "docs/bridges.md": "torch"}
+
+
+@pytest.mark.parametrize("page", ON_ARRAYS)
+def test_array_examples_print_the_output_shown(page, capsys, monkeypatch):
+    pytest.importorskip(ON_ARRAYS[page] or "numpy", reason="needs torch, of the extra [torch]")
+    monkeypatch.chdir(ROOT)
     namespace = {}
-    for block in blocks("docs/arrays.md", "python"):
-        exec(compile(block, "arrays.md", "exec"), namespace)
-        shown = re.findall(r"^print.*  # (.*)$", block, flags=re.MULTILINE)
-        assert capsys.readouterr().out.splitlines() == shown
+    for block in blocks(page, "python"):
+        if ON_ARRAYS[page] in block:
+            exec(compile(block, page, "exec"), namespace)
+            shown = re.findall(r"^print.*  # (.*)$", block, flags=re.MULTILINE)
+            assert capsys.readouterr().out.splitlines() == shown
+
+
+def test_every_parser_is_in_the_table_of_bridges():
+    page = (ROOT / "docs" / "bridges.md").read_text(encoding="utf8")
+    rows = re.findall(r'^\| `"(\w+)"` \| `([\w.]+)`', page, re.MULTILINE)
+    assert dict(rows) == {
+        parser: f"{own.module}.{own.name}" for parser, own in bridges.DECODERS.items()
+    }
 
 
 # The other examples on these pages run in files of their own.

@@ -6,15 +6,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from conftest import QUICKSTART, ROOT
+from conftest import QUICKSTART, blocks
 from environments import make_installed
 
 from spacy_rootmind.formats.conllu import read_sentences
 from spacy_rootmind.formats.conllu_sentence import DEPREL, FORM, HEAD
 from spacy_rootmind.formats.lines import lines_of
-
-ASSETS = QUICKSTART / "assets"
-PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf8")
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +28,7 @@ def ran(tmp_path_factory):
     copy = tmp_path_factory.mktemp("checkout") / "projects" / "quickstart"
     made = shutil.ignore_patterns("corpus", "training", "metrics", "output", "project.lock")
     shutil.copytree(QUICKSTART, copy, ignore=made)
-    [command] = re.findall(r"^```bash\n(.*)\n```$", PAGE, flags=re.MULTILINE)
+    command = blocks("docs/tutorial.md", "bash")[0]
     return copy, environment.shell(command, cwd=copy.parents[1])
 
 

@@ -8,6 +8,7 @@ import pytest
 import spacy
 import srsly
 from commandline import (
+    TOK2VEC,
     assert_one_root_each,
     read_docs,
     root_mst,
@@ -17,9 +18,9 @@ from commandline import (
     write_docs,
 )
 from conftest import ROOT
-from parsers import SMALL_MODEL, gold_examples, join, update
+from parsers import LISTENER, LISTENING, SMALL_MODEL, gold_examples, join, make_shared, update
 from spacy.tokens import Doc
-from spacy.util import fix_random_seed, load_config, load_model_from_config
+from spacy.util import load_config, load_model_from_config
 from ud_treebanks import write_treebank
 
 from spacy_rootmind.pipeline.callbacks import make_fit_tokenizer
@@ -31,8 +32,6 @@ import make_package  # noqa: E402
 from training_callbacks import make_start_from  # noqa: E402
 
 WIDTH = SMALL_MODEL["tok2vec"]["width"]
-LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "width": WIDTH, "upstream": "tok2vec"}
-TOK2VEC = {"factory": "tok2vec", "model": SMALL_MODEL["tok2vec"]}
 
 
 @pytest.fixture(scope="module")
@@ -46,13 +45,9 @@ def corpus(quickstart_docs, tmp_path_factory):
 @pytest.fixture(scope="module")
 def trained(quickstart_docs, tmp_path_factory):
     """A pipeline with shared token vectors, hardly trained, that has `!!!` as one token."""
-    fix_random_seed(0)
-    nlp = spacy.blank("en")
-    nlp.add_pipe("tok2vec", config={"model": SMALL_MODEL["tok2vec"]})
-    for name in ("morphologizer", "trainable_lemmatizer"):
-        section = tagger(LISTENER, factory=name)
-        nlp.add_pipe(name, config={"model": section["model"]})
-    nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "tok2vec": LISTENER}})
+    names = ("morphologizer", "trainable_lemmatizer")
+    components = {name: tagger(LISTENER, factory=name)["model"] for name in names}
+    nlp = make_shared({**components, "root_mst": LISTENING}, lang="en")
     examples = gold_examples(join(quickstart_docs[:100], 5), nlp)
     optimizer = nlp.initialize(lambda: examples)
     for _ in range(3):

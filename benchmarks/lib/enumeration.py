@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,35 +19,18 @@ class Exact:
     marginals: NDArray[np.float64]
 
 
-@cache
-def trees_of(n: int, single_root: bool) -> list[list[int]]:
-    """Enumerate trees as lists of the heads of words 1 to n."""
-    return all_trees(n, single_root=single_root)[:, 1:].tolist()
-
-
-def enumerate_exactly(scores: NDArray[np.floating], *, single_root: bool = True) -> Exact:
-    """Sum over all trees of one sentence of a few words."""
+def enumerate_exactly(scores: NDArray[np.floating]) -> Exact:
+    """Sum over all single-root trees of one sentence of a few words."""
     n = len(scores) - 1
+    deps, heads = np.arange(1, n + 1), all_trees(n, single_root=True)[:, 1:]
     with localcontext(Context(prec=DIGITS, Emin=-(10**9), Emax=10**9)):
-        weights = [[_weight(score) for score in row] for row in scores.tolist()]
-        sums = [[Decimal(0)] * (n + 1) for _ in range(n + 1)]
-        z = Decimal(0)
-        for tree in trees_of(n, single_root):
-            product = Decimal(1)
-            for dep, head in enumerate(tree, start=1):
-                product *= weights[dep][head]
-            if product:
-                z += product
-                for dep, head in enumerate(tree, start=1):
-                    sums[dep][head] += product
+        weights = np.full(scores.shape, Decimal(0))
+        weights[1:] = [[Decimal(score).exp() for score in row] for row in scores[1:].tolist()]
+        products = weights[deps, heads].prod(axis=1)
+        z = products.sum()
         if not z:
             raise ValueError("no tree")
-        marginals = np.array([[float(entry / z) for entry in row] for row in sums])
-        return Exact(float(z.ln()), marginals)
-
-
-def _weight(score: float) -> Decimal:
-    """Return the exponential of a score; NaN is only found in entries that are ignored."""
-    if score != score:
-        return Decimal(0)
-    return Decimal(score).exp()
+        marginals = np.full(scores.shape, Decimal(0))
+        for product, tree in zip(products, heads, strict=True):
+            marginals[deps, tree] += product
+        return Exact(float(z.ln()), (marginals / z).astype(np.float64))

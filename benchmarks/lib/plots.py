@@ -8,7 +8,7 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
-RED, BLUE, TEAL, ORANGE = "#c1121f", "#023e8a", "#2a9d8f", "#f48c06"
+TEAL, ORANGE = "#2a9d8f", "#f48c06"
 DPI = 140
 
 

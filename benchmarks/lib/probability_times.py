@@ -15,23 +15,26 @@ TIMES_CAPTION = "Median per sentence of gaussian scores, float64, one thread, ba
 
 
 @dataclass(frozen=True)
-class Effort:
-    """How much to time.
+class Plan:
+    """How much to measure.
 
-    These are the words in a sentence, the seconds per method and size, the repeats, and the number
-    of scores in a batch.
+    These are the scales of scores at which errors are found, and the number of sentences for each;
+    the words in a sentence that is timed, the seconds per method and size, the repeats, and the
+    number of scores in a batch.
     """
 
+    scales: tuple[float, ...]
+    sentences: int
     sizes: tuple[int, ...]
     budget: float
     repeats: int
     numbers: int
 
 
-def speed_rows(routes: Sequence[Route], effort: Effort) -> Iterator[Row]:
+def speed_rows(routes: Sequence[Route], plan: Plan) -> Iterator[Row]:
     """Time everything at every size, all in turns, after a comparison with ours."""
-    for n in effort.sizes:
-        count = max(4, effort.numbers // (n + 1) ** 2)
+    for n in plan.sizes:
+        count = max(4, plan.numbers // (n + 1) ** 2)
         batch = family_batch("gaussian", n, count).as_type(np.float64)
         truth = routes[0].marginals(batch)()
 
@@ -42,4 +45,4 @@ def speed_rows(routes: Sequence[Route], effort: Effort) -> Iterator[Row]:
                 raise WrongError(f"marginals of {route.name} and ours differ by {far:.2g}")
             return Ready(call, len(batch))
 
-        yield from measure("gaussian", n, routes, prepare, effort.budget, effort.repeats)
+        yield from measure("gaussian", n, routes, prepare, plan.budget, plan.repeats)

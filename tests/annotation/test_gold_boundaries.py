@@ -64,39 +64,17 @@ def tokens(text):
         ("a b c", None, (), [-1, -1, -1]),
         ("a", None, (), [-1]),
         ("a", None, (0,), [-1]),
+        # Marks of some tokens: "bc" covers tokens of which nothing is known.
+        ("a b c d e", None, [None, None, True, False, None], [-1, -1, 1, 0, -1]),
+        ("a bc d e|f", "a b|c d ef", [None, None, None, True, None], [-1, -1, 1, -1, -1]),
     ],
 )
 def test_gold_boundaries(predicted, gold, starts, expected):
     """A -1 is an unknown predicted token; a pair lists the possible values."""
-    truths = truths_of(docs_of(predicted, gold, starts))
+    marks = {"sent_starts": starts} if isinstance(starts, list) else {"starts": starts}
+    truths = truths_of(docs_of(predicted, gold, **marks))
     for found, right in zip(truths, expected, strict=True):
         assert found in (right if isinstance(right, tuple) else (right,))
-
-
-@pytest.mark.parametrize(
-    ("text", "heads", "deps", "expected"),
-    [
-        ("a b c d", [1, 1, 2, 2], "x ROOT ROOT x", [-1, 0, 1, 0]),
-        # Crossing trees: the second sentence's root is not its first word.
-        ("a b c d e", [0, 4, 4, 1, 4], "ROOT x x x ROOT", [-1, 1, 0, 0, 0]),
-        # spaCy starts false sentences at tokens without a head, here "cat" and ".".
-        (
-            "She saw the cat .",
-            [1, 1, 3, None, None],
-            "nsubj ROOT det obj punct",
-            [-1, 0, -1, 0, -1],
-        ),
-        # Nothing starts between a word and its head.
-        (
-            "She saw the cat . It rained",
-            [1, 1, 3, None, 1, 6, 6],
-            "nsubj ROOT det obj punct nsubj ROOT",
-            [-1, 0, 0, 0, 0, 1, 0],
-        ),
-    ],
-)
-def test_gold_boundaries_of_trees(text, heads, deps, expected):
-    assert truths_of(docs_of(text, heads=heads, deps=deps.split())) == expected
 
 
 def test_gold_boundaries_within_a_merged_token_teach_nothing_wrong():
@@ -106,18 +84,6 @@ def test_gold_boundaries_within_a_merged_token_teach_nothing_wrong():
     assert truths[2] == 0
     starts = training_starts(example, "ROOT").tolist()
     assert (truths[1] == 1) == (1 in starts)
-
-
-@pytest.mark.parametrize(
-    ("predicted", "gold", "marks", "expected"),
-    [
-        ("a b c d e", None, [None, None, True, False, None], [-1, -1, 1, 0, -1]),
-        # "bc" covers tokens of which nothing is known.
-        ("a bc d e|f", "a b|c d ef", [None, None, None, True, None], [-1, -1, 1, -1, -1]),
-    ],
-)
-def test_gold_boundaries_of_partial_marks(predicted, gold, marks, expected):
-    assert truths_of(docs_of(predicted, gold, sent_starts=marks)) == expected
 
 
 def without_some_heads(doc, gone, keep_labels):
@@ -155,33 +121,41 @@ def test_missing_heads_teach_no_false_boundary(rate, keep_labels, quickstart_doc
         assert n_known > 0.5 * n_starts
 
 
-@pytest.mark.parametrize(
-    ("text", "heads", "deps", "truths", "starts"),
-    [
-        # Words without a head between two trees are cut somewhere.
-        (
-            "She slept A dog barked",
-            [1, 1, None, 4, 4],
-            ["nsubj", "ROOT", "", "nsubj", "ROOT"],
-            [-1, 0, -1, -1, 0],
-            [0, 3, 5],
-        ),
-        # Words without a head before the first tree are no sentence.
-        ("A dog barked", [None, 2, 2], ["", "nsubj", "ROOT"], [-1, -1, 0], [0, 3]),
-        # Whitespace without a head hides no boundary.
-        (
-            "She slept n Dogs n bark",
-            [1, 1, None, 5, None, 5],
-            ["nsubj", "ROOT", "", "nsubj", "", "ROOT"],
-            [-1, 0, -1, 1, -1, 0],
-            [0, 3, 6],
-        ),
-    ],
-)
-def test_words_without_a_head(text, heads, deps, truths, starts):
-    example = docs_of(text, heads=heads, deps=deps)
+TREES = [
+    ("a b c d", [1, 1, 2, 2], "x ROOT ROOT x", [-1, 0, 1, 0], [0, 2, 4]),
+    # Crossing trees: the second sentence's root is not its first word.
+    ("a b c d e", [0, 4, 4, 1, 4], "ROOT x x x ROOT", [-1, 1, 0, 0, 0], [0, 1, 5]),
+    # spaCy starts false sentences at tokens without a head, here "cat" and ".".
+    (
+        *("She saw the cat .", [1, 1, 3, None, None], "nsubj ROOT det obj punct"),
+        *([-1, 0, -1, 0, -1], None),
+    ),
+    # Nothing starts between a word and its head.
+    (
+        *("She saw the cat . It rained", [1, 1, 3, None, 1, 6, 6]),
+        *("nsubj ROOT det obj punct nsubj ROOT", [-1, 0, 0, 0, 0, 1, 0], [0, 5, 7]),
+    ),
+    # Words without a head between two trees are cut somewhere.
+    (
+        *("She slept A dog barked", [1, 1, None, 4, 4], "nsubj ROOT - nsubj ROOT"),
+        *([-1, 0, -1, -1, 0], [0, 3, 5]),
+    ),
+    # Words without a head before the first tree are no sentence.
+    ("A dog barked", [None, 2, 2], "- nsubj ROOT", [-1, -1, 0], [0, 3]),
+    # Whitespace without a head hides no boundary.
+    (
+        *("She slept n Dogs n bark", [1, 1, None, 5, None, 5], "nsubj ROOT - nsubj - ROOT"),
+        *([-1, 0, -1, 1, -1, 0], [0, 3, 6]),
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "heads", "deps", "truths", "starts"), TREES)
+def test_boundaries_of_trees(text, heads, deps, truths, starts):
+    """A minus is no label."""
+    example = docs_of(text, heads=heads, deps=[dep.strip("-") for dep in deps.split()])
     assert truths_of(example) == truths
-    assert training_starts(example, "ROOT").tolist() == starts
+    assert starts is None or training_starts(example, "ROOT").tolist() == starts
 
 
 def test_no_sentence_of_whitespace_starts_where_nothing_is_stated():

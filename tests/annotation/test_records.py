@@ -14,10 +14,7 @@ from spacy_rootmind.annotation.details import (
     ParseDetails,
 )
 from spacy_rootmind.annotation.extensions import register_extensions
-from spacy_rootmind.annotation.records import (
-    read_record,
-    store_records,
-)
+from spacy_rootmind.annotation.records import read_record, store_records
 
 VOCAB = spacy.blank("xx").vocab
 NAMES = ("ROOT", "a", "b", "c")

@@ -165,30 +165,41 @@ def test_invalid_patterns_stop_before_work(lines, message, address, corpus, tmp_
     assert not (tmp_path / "output").exists()
 
 
+@pytest.mark.parametrize("form", ["parquet", "spacy"])
 def test_a_second_run_does_what_is_missing(
-    pipeline, trained, address, corpus, texts, tmp_path, monkeypatch
+    form, pipeline, trained, address, corpus, texts, tmp_path, monkeypatch
 ):
+    """In formats other than Parquet, what has no marker: the file may be of another run."""
     output = tmp_path / "output"
-    run = options(pipeline, address, [corpus], output)
+    run = options(pipeline, address, [corpus], output, to_format=form)
     assert bulk(run) == 0
-    files = sorted(output.glob("parts/part-*.parquet"))
-    before = [path.stat().st_mtime_ns for path in files]
-    files[2].unlink()
+    files, before = set(output.rglob("*")), {}
+    for path in sorted(output.glob("parts/part-*")):
+        before[path] = path.read_bytes(), path.stat().st_mtime_ns
+    lost = list(before)[2]
+    if form == "parquet":
+        lost.unlink()
+    else:
+        (output / "_done" / "part-0000002.json").unlink()
+        lost.write_bytes(b"of another run")
     (output / ".bulk-abc.tmp").touch()
     calls = []
-    write = part_module.write_rows
-    monkeypatch.setattr(part_module, "write_rows", lambda *args: calls.append(1) or write(*args))
+    name = "write_rows" if form == "parquet" else "write_pieces"
+    write = getattr(part_module, name)
+    monkeypatch.setattr(part_module, name, lambda *args: calls.append(1) or write(*args))
     assert bulk(run) == 0
     assert len(calls) == 1
-    after = [path.stat().st_mtime_ns for path in files]
-    assert [i for i in range(len(files)) if before[i] != after[i]] == [2]
-    assert_parsed_once(output, trained, texts)
-    assert not list(output.glob(".*"))
+    assert set(output.rglob("*")) == files
+    changed = [path for path in before if path.stat().st_mtime_ns != before[path][1]]
+    assert changed == [lost]
+    if form == "parquet":
+        assert_parsed_once(output, trained, texts)
+    else:
+        assert len(lost.read_bytes()) > len(b"of another run")
     # A part that is there is not parsed again, even on request.
-    source = list_sources([str(corpus)])[0]
-    part = Part(2, source, 0, 0, 0)
-    counts = part_module.parse_part(part_module.Job(ArrowParser(run.settings), str(output)), part)
-    assert counts.documents > 0
+    part = Part(2, list_sources([str(corpus)])[0], 0, 0, 0)
+    job = part_module.Job(ArrowParser(run.settings), str(output), form)
+    assert part_module.parse_part(job, part).documents > 0
     assert len(calls) == 1
 
 
@@ -203,6 +214,8 @@ def test_another_run_in_the_same_folder_is_refused(pipeline, address, corpus, tm
             bulk(options(pipeline, address, inputs, output, **changes))
         return error.value.text
 
+    told = refusal("with other settings", to_format="spacy")
+    assert "to: was 'parquet', now 'spacy'" in told
     told = refusal("other settings", settings=ParserSettings(pipeline, confidence=True))
     assert told.startswith("confidence: was None, now True. Use the same settings, or")
     nlp = spacy.load(pipeline)
@@ -454,23 +467,6 @@ def test_documents_that_kill_are_found_with_few_deaths(deadly, monkeypatch):
 
 
 # --- other formats -----------------------------------------------------------------------------
-
-
-def test_a_part_without_its_marker_is_parsed_again(pipeline, address, corpus, tmp_path):
-    form = "spacy"
-    output = tmp_path / "output"
-    run = options(pipeline, address, [corpus], output, to_format=form)
-    assert bulk(run) == 0
-    before = set(output.rglob("*"))
-    (output / "_done" / "part-0000002.json").unlink()
-    path = output / "parts" / f"part-0000002.{form}"
-    path.write_bytes(b"of another run")
-    assert bulk(run) == 0
-    assert before == set(output.rglob("*"))
-    assert len(path.read_bytes()) > len(b"of another run")
-    with pytest.raises(SettingsError, match="with other settings") as error:
-        bulk(options(pipeline, address, [corpus], output))
-    assert f"to: was '{form}', now 'parquet'" in error.value.text
 
 
 def test_errors_are_listed_next_to_other_formats(pipeline, address, tmp_path, capfd):

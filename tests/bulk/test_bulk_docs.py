@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, blocks
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow: the extra [arrow]")
 import pyarrow.parquet as pq
@@ -17,13 +17,6 @@ from spacy_rootmind.formats.records import INPUT, KILLED, PIPELINE
 
 PAGE = (ROOT / "docs" / "bulk.md").read_text(encoding="utf8")
 TEXTS = ["The cat saw a dog. The dog slept.", "Anna said that she had read it.", ""]
-
-
-def example(word):
-    """Return the example of the page that contains a word."""
-    blocks = re.findall(r"^```python\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
-    [found] = [block for block in blocks if word in block]
-    return found
 
 
 @pytest.fixture
@@ -46,7 +39,9 @@ def parses(folder, web_pipeline):
 
 
 def code_of(word, pipeline):
-    return example(word).replace("en_rootmind_web_sm", str(pipeline))
+    """The example of the page that contains a word, for a pipeline."""
+    [found] = [block for block in blocks("docs/bulk.md", "python") if word in block]
+    return found.replace("en_rootmind_web_sm", str(pipeline))
 
 
 def run(word, pipeline, folder):

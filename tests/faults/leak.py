@@ -1,15 +1,13 @@
 """Measure the memory of a process that parses and learns: `python leak.py KIND N_BLOCKS SIZE`.
 
-KIND is `docs` or `updates`, and SIZE their number per block. Prints a JSON object with `rss` and
-`in_use`, the bytes after each block: resident memory, and what malloc has given out. `--leak BYTES`
-keeps that much of each Doc or update on purpose.
+KIND is `docs` or `updates`, and SIZE their number per block. Prints the bytes that malloc has given
+out after each block, as JSON. `--leak BYTES` keeps that much of each Doc or update on purpose.
 """
 
 import argparse
 import ctypes
 import gc
 import json
-import os
 import sys
 from array import array
 from itertools import cycle, islice
@@ -24,7 +22,6 @@ from spacy.tokens import Doc
 from spacy_rootmind.pipeline.alternatives import kbest, sample, sample_without_replacement
 
 LIBC = ctypes.CDLL(None)
-PAGE = os.sysconf("SC_PAGE_SIZE")
 HEADS = [1, 2, 2, 4, 2]
 DEPS = ["det", "nsubj", "ROOT", "det", "obj"]
 ANIMALS = ["cat", "dog", "girl", "farmer", "letter", "window", "guest", "child"]
@@ -46,15 +43,13 @@ class Mallinfo(ctypes.Structure):
 
 
 def measure():
-    """Return the resident memory, without pages that malloc does not need, and bytes in use."""
+    """Return the bytes that malloc has given out."""
     gc.collect()
     # Up to 4096 names of attributes, which NumPy makes each time that it looks up a method.
     sys._clear_type_cache()
-    LIBC.malloc_trim(0)
-    rss = int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
     LIBC.mallinfo2.restype = Mallinfo
     info = LIBC.mallinfo2()
-    return rss, info.uordblks + info.hblkhd
+    return info.uordblks + info.hblkhd
 
 
 def examples():
@@ -102,11 +97,11 @@ def main():
     for _ in range(3):
         run_block()
     # Made before, so that the measurements themselves take no memory.
-    rss, in_use = (array("q", [0] * (options.n_blocks + 1)) for _ in range(2))
+    in_use = array("q", [0] * (options.n_blocks + 1))
     for i in range(options.n_blocks + 1):
         run_block()
-        rss[i], in_use[i] = measure()
-    print(json.dumps({"rss": list(rss), "in_use": list(in_use)}))
+        in_use[i] = measure()
+    print(json.dumps(list(in_use)))
 
 
 if __name__ == "__main__":

@@ -88,10 +88,3 @@ def test_the_validator_finds_errors():
     assert not errors_in(text, level=2)
     unsorted = text.replace("Number=Sing", "NumForm=Word|Number=Sing")
     assert "unsorted-features" in errors_in(unsorted, level=2)
-
-
-def test_text_of_a_treebank_becomes_valid_conllu(nlp, ud_folder):
-    path = ud_folder / "UD_English-GUM" / "en_gum-ud-test.conllu"
-    texts = [r.sentence.comment("text") for r in read_records([str(path)])][::16]
-    records = [InputRecord(path.name, i, text=text) for i, text in enumerate(texts, start=1)]
-    assert not errors_in(parse(nlp, records), level=2)

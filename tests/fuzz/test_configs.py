@@ -5,7 +5,6 @@ from dataclasses import fields
 from typing import Literal, get_args, get_origin
 
 import numpy as np
-import pytest
 import spacy
 from fuzzing import VALUES, fuzz, no_hang
 from hypothesis import given, settings
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from parsers import SMALL_MODEL
 from spacy.tokens import Doc
 
-from spacy_rootmind import configure
 from spacy_rootmind.pipeline.settings import Settings
 
 WORDS = ["She", " ", "saw", "him", ".", "It", "rained"]
@@ -97,39 +95,3 @@ def test_configs(component, network):
             parse_and_train(config)
         except ValueError as error:
             assert str(error)  # noqa: PT017
-
-
-@pytest.fixture(scope="module")
-def nlp():
-    nlp = spacy.blank("xx")
-    nlp.add_pipe("root_mst", config={"model": SMALL_MODEL})
-    return nlp
-
-
-@settings(fuzz(60))
-@given(st.sampled_from(sorted(GOOD)), VALUES)
-def test_changed_settings(nlp, name, value):
-    """A setting that is refused stays as it was, in the component and in the config."""
-    parser = nlp.get_pipe("root_mst")
-    before, block = parser.settings, copy.deepcopy(nlp.get_pipe_config("root_mst"))
-    try:
-        configure(nlp, **{name: value})
-    except ValueError as error:
-        assert name in str(error)  # noqa: PT017
-        assert parser.settings is before
-        assert nlp.get_pipe_config("root_mst") == block
-    else:
-        configure(nlp, **{name: getattr(before, name)})
-
-
-# --- what failed once --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("arc_width", "16"), ("refinements", "16"), ("dropout", "0.5"), ("grad_factor", "0.5")],
-)
-def test_numbers_as_text_are_refused(name, value):
-    """Configs let a text pass where a number is expected, if it is one."""
-    with pytest.raises(ValueError, match=rf"expected .*{name} .* received '{value}'"):
-        spacy.blank("xx").add_pipe("root_mst", config={"model": {**SMALL_MODEL, name: value}})

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import spacy
 from parsers import (
     SMALL_MODEL,
     arcs_of,
@@ -235,11 +234,13 @@ def test_damaged_weights_are_noticed(quickstart_docs):
         ("label_rank", 0),
         ("label_rank", 2.0),
         ("arc_widht", 3),
+        # Configs let a text pass where a number is expected, if it is one.
+        *[("arc_width", "16"), ("refinements", "16"), ("dropout", "0.5"), ("grad_factor", "0.5")],
     ],
 )
 def test_model_refuses_unknown_options_and_values_out_of_range(option, value):
     with pytest.raises(ValueError, match=option):
-        spacy.registry.resolve({"model": {**SMALL_MODEL, option: value}})
+        make_nlp(model={**SMALL_MODEL, option: value})
 
 
 def test_learn_rate_factor_is_that_of_the_layers_above_the_token_vectors(quickstart_docs):

@@ -165,6 +165,3 @@ def test_half_precision_is_read(trained, tmp_path):
     assert (root == own.astype("float16")).all()
     heads = [t.head.i for t in trained(TEXT)]
     assert [t.head.i for t in nlp(TEXT)] == heads
-
-
-# --- networks of others ------------------------------------------------------------------------

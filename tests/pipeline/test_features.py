@@ -2,20 +2,20 @@
 
 import numpy as np
 import pytest
-import spacy
 from parsers import (
     LISTENER,
     SMALL_MODEL,
     gold_examples,
     join,
     make_nlp,
+    make_shared,
     multi_hash,
     tok2vec_of,
     update,
 )
 from spacy.tokens import Doc
 from spacy.training import Example
-from spacy.util import fix_random_seed, minibatch
+from spacy.util import minibatch
 
 from spacy_rootmind.network.architecture import reading_layers
 from spacy_rootmind.pipeline.inputs import attributes_read
@@ -31,13 +31,8 @@ def with_features(*attrs, tok2vec=TOK2VEC, **settings):
 
 def shared(*attrs):
     """A pipeline whose tagger and parser share token vectors, not initialized."""
-    fix_random_seed(0)
     tagger = {"@architectures": "spacy.Tagger.v2", "tok2vec": LISTENER}
-    nlp = spacy.blank("xx")
-    nlp.add_pipe("tok2vec", config={"model": TOK2VEC})
-    nlp.add_pipe("tagger", config={"model": tagger})
-    nlp.add_pipe("root_mst", config={"model": with_features(*attrs, tok2vec=LISTENER)})
-    return nlp
+    return make_shared({"tagger": tagger, "root_mst": with_features(*attrs, tok2vec=LISTENER)})
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,7 @@ import sys
 import numpy as np
 import pytest
 import spacy
-from parsers import (
-    assign,
-    gold_examples,
-    initialized,
-    join,
-    settable,
-)
+from parsers import assign, gold_examples, initialized, join, settable
 from spacy.tokens import Doc, Span
 from strategies import rng_for
 

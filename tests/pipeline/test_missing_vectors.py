@@ -2,20 +2,15 @@
 
 import numpy as np
 import pytest
-import spacy
-from parsers import LISTENER, SMALL_MODEL, gold_examples
-from spacy.util import fix_random_seed
+from parsers import LISTENER, SMALL_MODEL, gold_examples, make_shared
 
 TEXT = "The cat saw a dog."
 
 
 def make_nlp(docs, upstream="*", name="tok2vec"):
     """A parser that listens to a shared tok2vec; what it predicts does not matter."""
-    fix_random_seed(0)
-    nlp = spacy.blank("xx")
-    nlp.add_pipe("tok2vec", name=name, config={"model": SMALL_MODEL["tok2vec"]})
     listener = {**LISTENER, "upstream": upstream}
-    nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "tok2vec": listener}})
+    nlp = make_shared({"root_mst": {**SMALL_MODEL, "tok2vec": listener}}, name=name)
     nlp.initialize(lambda: gold_examples(docs[:20], nlp))
     return nlp
 

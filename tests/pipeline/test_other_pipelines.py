@@ -14,6 +14,7 @@ from parsers import (
     add_initialized,
     arcs_of,
     gold_examples,
+    make_shared,
     multi_hash,
     tok2vec_of,
     train,
@@ -69,10 +70,7 @@ def folder(quickstart_docs, tmp_path_factory):
 @pytest.fixture
 def other(quickstart_docs):
     """An initialized pipeline with another tok2vec of the same width."""
-    fix_random_seed(1)
-    nlp = spacy.blank("xx")
-    nlp.add_pipe("tok2vec", config={"model": SMALL_MODEL["tok2vec"]})
-    nlp.add_pipe("tagger", config={"model": TAGGER})
+    nlp = make_shared({"tagger": TAGGER})
     nlp.get_pipe("tagger").add_label("NN")
     nlp.initialize(lambda: gold_examples(quickstart_docs[:5], nlp), sgd=None)
     return nlp
@@ -111,7 +109,9 @@ def reversed_vectors(nlp):
     return own
 
 
-@pytest.mark.parametrize("case", ["alone", "other", "component", "disabled", "excluded", "vectors"])
+@pytest.mark.parametrize(
+    "case", ["alone", "other", "component", "disabled", "excluded", "vectors", "at home"]
+)
 def test_a_parser_without_what_it_was_trained_over_is_an_error(case, folder, other, tmp_path):
     """Without a tok2vec or with another, and with its own where static vectors are not the same."""
     without = {"disabled": {"disable": ["tok2vec"]}, "excluded": {"exclude": ["tok2vec"]}}
@@ -122,25 +122,19 @@ def test_a_parser_without_what_it_was_trained_over_is_an_error(case, folder, oth
     if case == "vectors":
         nlp.add_pipe("tok2vec", source=source)
         nlp.vocab.vectors = reversed_vectors(source)
-    nlp.add_pipe("root_mst", source=source)
+    if case == "at home":
+        nlp = source
+        nlp.remove_pipe("tok2vec")
+        nlp.add_pipe("tok2vec", source=other, first=True)
+    else:
+        nlp.add_pipe("root_mst", source=source)
     for _ in range(2):
         with refusing():
             nlp(TEXTS[0])
     nlp.to_disk(tmp_path)
-    if case in ("other", "component", "vectors"):
+    if case in ("other", "component", "vectors", "at home"):
         with refusing():
             spacy.load(tmp_path)
-
-
-def test_another_tok2vec_at_home_is_an_error(folder, other, tmp_path):
-    nlp = spacy.load(folder)
-    nlp.remove_pipe("tok2vec")
-    nlp.add_pipe("tok2vec", source=other, first=True)
-    with refusing():
-        nlp(TEXTS[0])
-    nlp.to_disk(tmp_path)
-    with refusing():
-        spacy.load(tmp_path)
 
 
 def test_a_shared_vocab_is_an_error_when_it_is_loaded(folder, other, tmp_path):
@@ -331,29 +325,35 @@ def test_a_replaced_parser_keeps_the_static_vectors_of_its_vocab(width, quicksta
     assert parses(spacy.load(tmp_path)) == parses(source)
 
 
+def untrained():
+    nlp = spacy.blank("xx")
+    nlp.add_pipe("root_mst", config={"model": SMALL_MODEL})
+    return nlp
+
+
 @pytest.mark.parametrize(
-    ("case", "expected"),
+    ("make_source", "expected"),
     [
-        ("two", r"expected at most one component that sets heads, found \['parser', 'second'\]"),
-        ("none", r"expected a root_mst called 'root_mst', found .*'tok2vec'"),
-        ("untrained", r"expected a source with a trained parser, found 'root_mst'"),
-        ("alone", r"'tok2vec'|the component that 'root_mst' listens to"),
-        ("missing", r"Can't find model"),
+        (
+            lambda folder: spacy.load(folder, exclude=["root_mst"]),
+            r"expected a root_mst called 'root_mst', found .*'tok2vec'",
+        ),
+        (
+            lambda folder: untrained(),
+            r"expected a source with a trained parser, found 'root_mst'",
+        ),
+        (
+            lambda folder: spacy.load(folder, exclude=["tok2vec"]),
+            r"'tok2vec'|the component that 'root_mst' listens to",
+        ),
+        (lambda folder: "no_such_pipeline", r"Can't find model"),
+        (None, r"expected at most one component that sets heads, found \['parser', 'second'\]"),
     ],
 )
-def test_what_cannot_be_replaced_stays(case, expected, folder, with_parser):
-    source = folder
-    if case == "two":
+def test_what_cannot_be_replaced_stays(make_source, expected, folder, with_parser):
+    if make_source is None:
         add_initialized(with_parser, "parser", name="second")
-    elif case == "none":
-        source = spacy.load(folder, exclude=["root_mst"])
-    elif case == "untrained":
-        source = spacy.blank("xx")
-        source.add_pipe("root_mst", config={"model": SMALL_MODEL})
-    elif case == "alone":
-        source = spacy.load(folder, exclude=["tok2vec"])
-    else:
-        source = "no_such_pipeline"
+    source = make_source(folder) if make_source else folder
     before = with_parser.to_bytes()
     with pytest.raises((ValueError, OSError), match=expected):
         replace_parser(with_parser, source)

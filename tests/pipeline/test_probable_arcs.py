@@ -6,7 +6,6 @@ from parsers import changeable, score_labels
 
 from spacy_rootmind import TreeDistribution
 from spacy_rootmind.annotation.sentences import sentences_of
-from spacy_rootmind.guidelines.constraints import Constraints
 from spacy_rootmind.network.architecture import ParserInput
 
 TEXT = "The cat  saw a dog that slept.\nShe said that it rained."
@@ -85,14 +84,6 @@ def test_arc_prob_is_the_marginal_times_the_label_probability(
     assert any(token._.arc_prob < 0.9 * token._.head_prob for doc in docs for token in doc)
 
 
-@pytest.mark.parametrize("least", [0.02, 0.3, 1.0])
-def test_arcs_have_the_least_probability_at_least(unsure, change, least):
-    everything = [arc for s in unsure(TEXT).sents for arc in listed(s)]
-    change(arc_threshold=least)
-    found = [arc for s in unsure(TEXT).sents for arc in listed(s)]
-    assert [arc[:3] for arc in found] == [arc[:3] for arc in everything if arc[3] >= least]
-
-
 def test_threshold_counts_to_the_last_digit(unsure, change):
     # An arc from ROOT is sure of its label, so that its probability is that of the tree alone.
     text = "She said that it rained."
@@ -123,13 +114,3 @@ def test_arcs_come_word_by_word_the_most_probable_first(unsure):
     spaces = [token for token in doc if token.is_space]
     assert [token._.arcs for token in spaces] == [[], []]
     assert not any(arc.head.is_space for sentence in doc.sents for arc in sentence._.arcs)
-
-
-def test_constraints_make_arcs_certain_or_impossible(unsure, change):
-    chosen = Constraints(forced=[(4, 5)], forbidden=[(1, 3)])
-    change(constraints=lambda doc: chosen)
-    doc = unsure("The cat saw a dog that slept.")
-    sure = [arc for arc in doc[4]._.arcs if arc.prob > 1e-6]
-    assert {arc.head.i for arc in sure} == {5}
-    assert sum(arc.prob for arc in sure) == pytest.approx(1, abs=1e-4)
-    assert all(arc.head.i != 3 for arc in doc[1]._.arcs)

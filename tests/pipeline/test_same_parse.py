@@ -29,7 +29,6 @@ from dumped_parses import (
 from parsers import assign
 from spacy.tokens import Doc
 
-from spacy_rootmind.kernel import simd
 from spacy_rootmind.network.architecture import find_vectors
 from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.network.tree_scorer import TreeInput, TreeScores
@@ -61,21 +60,6 @@ def batched(nlp, sentences):
     return parse(nlp, sentences, batch_size=BATCH_SIZE)
 
 
-@pytest.fixture(scope="module")
-def treebank(tmp_path_factory):
-    """A file for other processes."""
-    path = tmp_path_factory.mktemp("treebank") / "some.conllu"
-    blocks = TREEBANK.read_text(encoding="utf8").split("\n\n")[:50]
-    path.write_text("\n\n".join([*blocks, ""]), encoding="utf8")
-    return path
-
-
-@pytest.fixture(scope="module")
-def parsed_treebank(nlp, treebank):
-    """The parses to compare with."""
-    return parse(nlp, read_sentences(treebank), batch_size=BATCH_SIZE)
-
-
 def assert_close(found, expected):
     """Assert the same trees, and probabilities within the bounds that are promised."""
     assert list(map(tree_of, found)) == list(map(tree_of, expected))
@@ -102,11 +86,12 @@ def without_vector_extensions():
     return variables
 
 
-def parse_in_process(pipeline, treebank, batch_size, **variables):
+def parse_in_process(pipeline, sentences, batch_size, **variables):
     script = ROOT / "tests" / "dumped_parses.py"
     result = subprocess.run(
-        [sys.executable, script, pipeline, treebank, str(batch_size)],
+        [sys.executable, script, pipeline, str(batch_size)],
         env={**os.environ, **variables},
+        input=json.dumps(sentences),
         capture_output=True,
         text=True,
         check=True,
@@ -114,27 +99,9 @@ def parse_in_process(pipeline, treebank, batch_size, **variables):
     return json.loads(result.stdout)
 
 
-def test_a_processor_without_vector_extensions_parses_alike(
-    parsed_treebank, treebank, web_pipeline
-):
+def test_a_processor_without_vector_extensions_parses_alike(sentences, batched, web_pipeline):
     variables = without_vector_extensions()
-    found = parse_in_process(web_pipeline, treebank, BATCH_SIZE, **variables)
-    assert_close(found, parsed_treebank)
-
-
-def test_kernels_without_vector_extensions_find_the_same(nlp, sentences, batched):
-    """Trees and samples are the same; sums differ in the last digits of double precision."""
-    try:
-        simd.use_simd(False)
-        found = parse(nlp, sentences, batch_size=BATCH_SIZE)
-    finally:
-        simd.use_simd(True)
-    assert list(map(tree_of, found)) == list(map(tree_of, batched))
-    prob, log = find_differences(found, batched)
-    # Head probabilities are stored in single precision.
-    assert prob <= np.finfo("f").eps
-    assert log <= 1e-11
-    assert share_of_other_samples(found, batched) == 0.0
+    assert_close(parse_in_process(web_pipeline, sentences, BATCH_SIZE, **variables), batched)
 
 
 @pytest.mark.slow
@@ -153,7 +120,7 @@ def test_treebanks_are_parsed_alike(nlp, web_pipeline, ud_folder, treebank):
         {"OPENBLAS_NUM_THREADS": "4"},
         without_vector_extensions(),
     ):
-        found = parse_in_process(web_pipeline, ud_folder / treebank, 256, **variables)
+        found = parse_in_process(web_pipeline, own, 256, **variables)
         assert_close(found, expected)
 
 
@@ -177,9 +144,9 @@ def test_the_same_batches_give_the_same_bits(n_process, nlp, sentences, batched)
     assert parse(nlp, sentences, batch_size=BATCH_SIZE, n_process=n_process) == batched
 
 
-def test_another_process_gives_the_same_bits(parsed_treebank, treebank, web_pipeline):
-    found = parse_in_process(web_pipeline, treebank, BATCH_SIZE)
-    assert found == json.loads(json.dumps(parsed_treebank))
+def test_another_process_gives_the_same_bits(sentences, batched, web_pipeline):
+    found = parse_in_process(web_pipeline, sentences, BATCH_SIZE)
+    assert found == json.loads(json.dumps(batched))
 
 
 MAKERS = [kbest(5), sample(5, seed=1), sample_without_replacement(5, seed=1)]

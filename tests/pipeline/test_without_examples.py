@@ -2,7 +2,7 @@
 
 import pytest
 import spacy
-from parsers import LISTENING, SMALL_MODEL, make_nlp
+from parsers import LISTENING, make_nlp, make_shared
 from spacy.tokens import Doc
 from spacy.training import Example
 
@@ -53,9 +53,8 @@ def test_update_skips_labels_that_were_not_added():
 
 
 def test_listener_is_sized():
-    nlp = spacy.blank("xx")
-    nlp.add_pipe("tok2vec", config={"model": SMALL_MODEL["tok2vec"]})
-    parser = nlp.add_pipe("root_mst", config={"model": LISTENING})
+    nlp = make_shared({"root_mst": LISTENING})
+    parser = nlp.get_pipe("root_mst")
     parser.add_label("nsubj")
     nlp.initialize()
     assert parser.model.get_dim("nI") == 32

@@ -6,6 +6,14 @@ import spacy
 pytestmark = pytest.mark.filterwarnings("default")
 
 TWO = "The doctor did not find the letter. The teacher gave the boy a book."
+
+
+@pytest.fixture
+def pipeline(web_pipeline):
+    """The English pipeline, which a test may change."""
+    return spacy.load(web_pipeline)
+
+
 # --- negspacy ----------------------------------------------------------------------------------
 
 
@@ -85,31 +93,24 @@ def test_spacy_conll_writes_the_trees(pipeline):
 # --- that read trees of UD -----------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def english(web_pipeline):
-    return spacy.load(web_pipeline)
-
-
-def test_errant_classifies_edits(english):
+def test_errant_classifies_edits(pipeline):
     errant = pytest.importorskip("errant")
-    annotator = errant.load("en", english)
+    annotator = errant.load("en", pipeline)
     wrong, right = map(annotator.parse, ("These is a book .", "This is a book ."))
     [edit] = annotator.annotate(wrong, right)
     assert (edit.o_str, edit.c_str) == ("These", "This")
 
 
-def test_clause_segmenter_needs_the_name_parser(english, web_pipeline):
+def test_clause_segmenter_needs_the_name_parser(pipeline):
     segmenter = pytest.importorskip("clause_segmenter").ClauseSegmenter
     with pytest.raises(ValueError, match="parser"):
-        segmenter(pipeline=english)
-    renamed = spacy.load(web_pipeline)
-    renamed.rename_pipe("root_mst", "parser")
-    clauses = segmenter(pipeline=renamed).get_clauses_as_list("She left because he came.")
+        segmenter(pipeline=pipeline)
+    pipeline.rename_pipe("root_mst", "parser")
+    clauses = segmenter(pipeline=pipeline).get_clauses_as_list("She left because he came.")
     assert list(map(str, clauses)) == ["She left", "because he came"]
 
 
-def test_pyrush_before_the_parser_sets_the_sentences(web_pipeline):
+def test_pyrush_before_the_parser_sets_the_sentences(pipeline):
     pytest.importorskip("PyRuSH")
-    nlp = spacy.load(web_pipeline)
-    nlp.add_pipe("medspacy_pyrush", first=True)
-    assert [sent.text for sent in nlp(TWO).sents] == TWO.replace(". ", ".\n").split("\n")
+    pipeline.add_pipe("medspacy_pyrush", first=True)
+    assert [sent.text for sent in pipeline(TWO).sents] == TWO.replace(". ", ".\n").split("\n")

@@ -6,17 +6,25 @@ import numpy as np
 import pytest
 import spacy
 import srsly
-from commandline import TOK2VEC, run_spacy
+from commandline import TOK2VEC, run_spacy, write_docs
 from conftest import QUICKSTART
-from parsers import LISTENING, SMALL_MODEL, assign, gold_examples, make_nlp, train
+from parsers import (
+    LISTENING,
+    SMALL_MODEL,
+    arc_scores,
+    assign,
+    gold_examples,
+    join,
+    make_nlp,
+    make_shared,
+    train,
+)
 from reference import clean, enumerate_projective_trees, enumerate_trees
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc
 from spacy.training import Example
 from strategies import rng_for
 
 from spacy_rootmind import sample_trees
-from spacy_rootmind.annotation.sentences import sentences_of
-from spacy_rootmind.network.architecture import ParserInput
 from spacy_rootmind.pipeline.calibration_corpus import (
     annotate_before,
     make_calibration_corpus,
@@ -101,15 +109,14 @@ def test_fit_without_anything_known_is_one():
 
 @pytest.fixture(scope="module")
 def dev(quickstart_docs):
-    return [Doc.from_docs(quickstart_docs[i : i + 3]) for i in range(100, 160, 3)]
+    return join(quickstart_docs[100:160], 3)
 
 
 @pytest.fixture(scope="module")
 def weights(quickstart_docs):
     """The weights of a parser that has learnt twenty Docs by heart."""
     nlp = make_nlp()
-    joined = [Doc.from_docs(quickstart_docs[i : i + 3]) for i in range(0, 60, 3)]
-    train(nlp, gold_examples(joined, nlp), steps=40, size=5)
+    train(nlp, gold_examples(join(quickstart_docs[:60], 3), nlp), steps=40, size=5)
     return nlp.get_pipe("root_mst").to_bytes(exclude=["vocab"])
 
 
@@ -134,16 +141,9 @@ def test_fitted_temperature_makes_gold_heads_most_probable(make, dev):
     # Against the network's own scores, by way of what it says of gold sentences.
     batches = []
     for gold in dev:
-        scores = parser.model.predict(ParserInput([gold], [sentences_of(gold)])).trees
-        sentences = list(gold.sents)
-        for bucket, arcs in zip(scores.layout.buckets, scores.arcs, strict=True):
-            heads = np.full(arcs.shape[:2], MISSING)
-            for i, number in enumerate(bucket.sentences):
-                sentence = sentences[number]
-                heads[i, 1 : len(sentence) + 1] = [
-                    0 if t.head == t else t.head.i - sentence.start + 1 for t in sentence
-                ]
-            batches.append((arcs, bucket.lengths, heads))
+        for sentence, scores in zip(gold.sents, arc_scores(nlp, gold), strict=True):
+            heads = [0 if t.head == t else t.head.i - sentence.start + 1 for t in sentence]
+            batches.append((scores[None], np.array([len(heads)]), np.array([[MISSING, *heads]])))
     least = head_loss(batches, fitted)
     for factor in (0.6, 0.9, 1.1, 1.6):
         assert head_loss(batches, fitted * factor) > least
@@ -317,11 +317,8 @@ def test_components_before_the_parser_are_run_and_no_others(make):
 
 def test_reader_fits_with_what_a_shared_tok2vec_says(quickstart_docs, dev):
     """Without the shared vectors, scores and temperature would be those for zeros."""
-    nlp = spacy.blank("xx")
-    nlp.add_pipe("tok2vec", config={"model": SMALL_MODEL["tok2vec"]})
-    nlp.add_pipe("root_mst", config={"model": LISTENING})
-    joined = [Doc.from_docs(quickstart_docs[i : i + 3]) for i in range(0, 60, 3)]
-    train(nlp, gold_examples(joined, nlp), steps=8, size=5)
+    nlp = make_shared({"root_mst": LISTENING})
+    train(nlp, gold_examples(join(quickstart_docs[:60], 3), nlp), steps=8, size=5)
     parser = nlp.get_pipe("root_mst")
     fit(nlp, dev)
     fitted = parser.temperature
@@ -396,9 +393,8 @@ def test_reader_for_a_pipe_of_another_kind_or_name_says_so(make):
 def workspace(tmp_path_factory, quickstart_docs, dev):
     """A folder of corpora of several sentences a Doc; writes configs to it and runs commands."""
     folder = tmp_path_factory.mktemp("workspace")
-    joined = [Doc.from_docs(quickstart_docs[i : i + 3]) for i in range(0, 60, 3)]
-    DocBin(docs=joined).to_disk(folder / "train.spacy")
-    DocBin(docs=dev).to_disk(folder / "dev.spacy")
+    write_docs(folder / "train.spacy", join(quickstart_docs[:60], 3))
+    write_docs(folder / "dev.spacy", dev)
 
     def run(*command, shared=False):
         text = (QUICKSTART / "configs" / "config.cfg").read_text(encoding="utf8")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import spacy
 from gradients import assert_directional
-from parsers import SMALL_MODEL, assign, gold_examples, join, make_nlp, settable, train
+from parsers import SMALL_MODEL, arc_scores, assign, gold_examples, join, make_nlp, settable, train
 from spacy.tokens import Doc
 from spacy.training import Example
 from strategies import rng_for
@@ -14,9 +14,7 @@ from strategies import rng_for
 from spacy_rootmind import TreeDistribution
 from spacy_rootmind.annotation.gold import GoldBatch
 from spacy_rootmind.annotation.records import read_record
-from spacy_rootmind.annotation.sentences import sentences_of
 from spacy_rootmind.annotation.teacher_records import average
-from spacy_rootmind.network.architecture import ParserInput
 from spacy_rootmind.trees.conventions import MISSING
 
 TEXT = "The cat  saw a dog that slept.\nShe said that it rained. A man waved!"
@@ -39,14 +37,7 @@ def stored_of(doc):
 
 def scored(nlp, doc):
     """The arc log-weights of each sentence of a parsed Doc, from the network itself."""
-    parser = nlp.get_pipe("root_mst")
-    trees = parser.model.predict(ParserInput([doc], [sentences_of(doc)])).trees
-    found = {}
-    for bucket, arcs in zip(trees.layout.buckets, trees.arcs, strict=True):
-        for i, sentence in enumerate(bucket.sentences):
-            m = bucket.lengths[i] + 1
-            found[sentence] = arcs[i, :m, :m].astype("f8") / parser.temperature
-    return [found[i] for i in range(len(found))]
+    return [scores / nlp.get_pipe("root_mst").temperature for scores in arc_scores(nlp, doc)]
 
 
 def words_in(sent):

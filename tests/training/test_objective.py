@@ -1,14 +1,15 @@
-"""The objectives that arcs are trained for, in the component."""
+"""The objectives that arcs are trained for, in the component, and the loss of sentence starts."""
 
 import numpy as np
 import pytest
 from parsers import gold_examples, make_nlp, train
 from spacy.tokens import Doc
 from spacy.training import Example
+from strategies import each_dtype, rng_for
 
 from spacy_rootmind import decode
 from spacy_rootmind.annotation.gold import drop_contradictions
-from spacy_rootmind.training.losses import OBJECTIVES
+from spacy_rootmind.training.losses import OBJECTIVES, boundary_loss
 from spacy_rootmind.trees.conventions import MISSING
 
 
@@ -69,3 +70,23 @@ def test_drop_contradictions_leaves_what_some_tree_has():
         allowed = (kept[0][:, None] == MISSING) | (kept[0][:, None] == np.arange(n + 1))
         decode(np.zeros((n + 1, n + 1)), allowed=allowed)
         assert ((kept == heads) | (kept == MISSING)).all()
+
+
+@each_dtype
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 30.0, 1e4, 1e30])
+def test_boundary_loss_and_its_gradient(scale, dtype):
+    """The cross entropy of the known starts; the gradient is their probability less the truth."""
+    rng = rng_for("boundary loss", scale)
+    for n in (0, 1, 50):
+        scores = (scale * rng.standard_normal(n)).astype(dtype)
+        truths = rng.integers(-1, 2, size=n)
+        for array in (scores, truths):
+            array.setflags(write=False)
+        loss, gradient = boundary_loss(scores, truths)
+        assert isinstance(loss, float)
+        known, wide = truths != MISSING, scores.astype("f8")
+        against = np.where(truths == 1, -wide, wide)[known]
+        assert loss == pytest.approx(np.logaddexp(0, against).sum(), rel=1e-5, abs=1e-5)
+        assert gradient.dtype == dtype
+        expected = np.where(known, 0.5 * (1 + np.tanh(wide / 2)) - truths, 0.0)
+        np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-6)

@@ -1,10 +1,8 @@
 """The page's code for products in bfloat16 on a CPU."""
 
-import re
-
 import pytest
 import spacy
-from conftest import ROOT
+from conftest import blocks
 from listening import encoder_of, initialized, losses_of
 
 pytestmark = pytest.mark.filterwarnings(
@@ -19,10 +17,8 @@ def bfloat16(package, monkeypatch):
     import torch
 
     monkeypatch.setattr(torch.nn.Linear, "forward", torch.nn.Linear.forward)
-    page = (ROOT / "docs" / "transformers.md").read_text(encoding="utf8")
-    [code] = re.findall(
-        r"^```python\n(import torch\n.*?)^```", page, flags=re.DOTALL | re.MULTILINE
-    )
+    found = blocks("docs/transformers.md", "python")
+    [code] = [block for block in found if block.startswith("import torch\n")]
     exec(compile(code, "transformers.md", "exec"), {})
     return torch
 

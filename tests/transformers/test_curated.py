@@ -4,7 +4,6 @@ import pytest
 import spacy
 from listening import (
     MAX_PIECES,
-    arcs,
     encoder_of,
     initialized,
     listener,
@@ -14,6 +13,7 @@ from listening import (
     unchanged,
     weights_of,
 )
+from parsers import arcs_of
 
 from spacy_rootmind import replace_parser
 
@@ -70,7 +70,7 @@ def test_parser_may_listen_to_all_layers(encoder, gold, tmp_path):
     losses = losses_of(nlp, examples[:4])
     assert losses[-1] < 0.8 * losses[0]
     nlp.to_disk(tmp_path)
-    assert arcs(spacy.load(tmp_path)(TEXT)) == arcs(nlp(TEXT))
+    assert arcs_of(spacy.load(tmp_path)(TEXT)) == arcs_of(nlp(TEXT))
 
 
 def test_a_replaced_parser_has_a_transformer_to_itself(encoder, gold, tmp_path):
@@ -82,7 +82,7 @@ def test_a_replaced_parser_has_a_transformer_to_itself(encoder, gold, tmp_path):
     other = spacy.blank("xx")
     replace_parser(other, nlp)
     other.to_disk(tmp_path)
-    assert arcs(spacy.load(tmp_path)(TEXT)) == arcs(nlp(TEXT))
+    assert arcs_of(spacy.load(tmp_path)(TEXT)) == arcs_of(nlp(TEXT))
 
 
 # --- frozen encoders ---------------------------------------------------------------------------

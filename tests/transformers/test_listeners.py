@@ -6,7 +6,6 @@ import spacy
 from listening import (
     MAX_PIECES,
     WIDTH,
-    arcs,
     encoder_of,
     initialized,
     listener,
@@ -17,7 +16,7 @@ from listening import (
     unchanged,
     weights_of,
 )
-from parsers import gold_examples, update
+from parsers import arcs_of, gold_examples, update
 from spacy.tokens import Doc
 from spacy.training import Example
 from thinc.api import Adam
@@ -124,14 +123,14 @@ def test_parser_before_the_transformer_is_an_error(config, gold):
 def test_replaced_listener_parses_alike_and_learns_alone(trained, gold, tmp_path):
     trained.to_disk(tmp_path / "shared")
     nlp = spacy.load(tmp_path / "shared")
-    expected = [arcs(doc) for doc in trained.pipe(TEXTS)]
-    assert [arcs(doc) for doc in nlp.pipe(TEXTS)] == expected
+    expected = [arcs_of(doc) for doc in trained.pipe(TEXTS)]
+    assert [arcs_of(doc) for doc in nlp.pipe(TEXTS)] == expected
     nlp.replace_listeners("transformer", "root_mst", ["model.tok2vec"])
     nlp.remove_pipe("transformer")
-    assert [arcs(doc) for doc in nlp.pipe(TEXTS)] == expected
+    assert [arcs_of(doc) for doc in nlp.pipe(TEXTS)] == expected
     nlp.to_disk(tmp_path / "alone")
     nlp = spacy.load(tmp_path / "alone")
-    assert [arcs(doc) for doc in nlp.pipe(TEXTS)] == expected
+    assert [arcs_of(doc) for doc in nlp.pipe(TEXTS)] == expected
     examples = gold_examples(gold, nlp)
     before = weights_of(encoder_of(nlp, "root_mst"))
     nlp.update(examples[:4], sgd=nlp.create_optimizer())
@@ -148,9 +147,9 @@ def test_a_disabled_transformer_is_an_error_that_names_it(trained):
     ):
         trained(TEXTS[0])
     doc = trained(TEXTS[0])
-    expected = arcs(doc)
+    expected = arcs_of(doc)
     with trained.select_pipes(enable=["root_mst"]):
-        assert arcs(trained(doc)) == expected
+        assert arcs_of(trained(doc)) == expected
         assert len(trained("")) == 0
         with doc.retokenize() as retokenizer:
             retokenizer.merge(doc[:2])
@@ -167,7 +166,9 @@ def test_docs_without_words_are_parsed_and_learnt_among_others(trained, config, 
     parses = parser.predict(docs)
     assert {arcs.dtype.name for arcs in parser.model.predict(docs).trees.arcs} == {"float32"}
     assert [len(parse.heads) for parse in parses] == [len(doc) for doc in docs]
-    assert [arcs(doc) for doc in trained.pipe(texts)] == [arcs(trained(text)) for text in texts]
+    assert [arcs_of(doc) for doc in trained.pipe(texts)] == [
+        arcs_of(trained(text)) for text in texts
+    ]
     nlp, examples = initialized(config, gold)
     bare = [Example(nlp.make_doc(text), nlp.make_doc(text)) for text in ("", "  \n", "")]
     optimizer = nlp.create_optimizer()
@@ -189,7 +190,7 @@ def test_long_doc_is_parsed_as_its_windows_say(trained, gold, monkeypatch):
     # Vectors that come from a listener are not cut into slices, whatever the Doc's length.
     monkeypatch.setattr("spacy_rootmind.pipeline.prediction.MAX_TOKENS", 100)
     monkeypatch.setattr("spacy_rootmind.pipeline.prediction.CONTEXT", 5)
-    assert arcs(trained(Doc(trained.vocab, words=words))) == arcs(doc)
+    assert arcs_of(trained(Doc(trained.vocab, words=words))) == arcs_of(doc)
 
 
 def test_words_that_the_encoder_has_no_place_for_are_parsed(trained):
@@ -205,7 +206,7 @@ def test_words_that_the_encoder_has_no_place_for_are_parsed(trained):
 def test_parser_taken_from_its_pipeline(trained, config, tmp_path):
     """Over another transformer it refuses, with a copy of its own or with its own it is right."""
     trained.to_disk(tmp_path)
-    expected = [arcs(trained(text)) for text in TEXTS]
+    expected = [arcs_of(trained(text)) for text in TEXTS]
     other, _ = initialized(config, [trained(text) for text in TEXTS])
     other.remove_pipe("root_mst")
     source = spacy.load(tmp_path)
@@ -215,12 +216,12 @@ def test_parser_taken_from_its_pipeline(trained, config, tmp_path):
     other.remove_pipe("root_mst")
     source.replace_listeners("transformer", "root_mst", ["model.tok2vec"])
     other.add_pipe("root_mst", source=source)
-    assert [arcs(other(text)) for text in TEXTS] == expected
+    assert [arcs_of(other(text)) for text in TEXTS] == expected
     together = spacy.blank("en")
     source = spacy.load(tmp_path)
     together.add_pipe("transformer", source=source)
     together.add_pipe("root_mst", source=source)
-    assert [arcs(together(text)) for text in TEXTS] == expected
+    assert [arcs_of(together(text)) for text in TEXTS] == expected
     assert len(together.get_pipe("transformer").listeners) == 1
 
 

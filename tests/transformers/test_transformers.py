@@ -1,13 +1,11 @@
 """The parser over spacy-transformers: the config that ships, and what only this package has."""
 
-import re
 import sys
 
 import pytest
 import spacy
-from conftest import ROOT
+from conftest import ROOT, blocks
 from listening import (
-    arcs,
     encoder_of,
     initialized,
     losses_of,
@@ -18,7 +16,7 @@ from listening import (
     unchanged,
     weights_of,
 )
-from parsers import gold_examples
+from parsers import arcs_of, gold_examples
 from thinc.api import Adam, Config
 
 pytest.importorskip("spacy_transformers", reason="needs the extra [transformers]")
@@ -30,9 +28,8 @@ TEXT = "The cat saw a dog. It slept."
 
 
 def test_page_shows_a_parser_that_listens_and_learns(encoder, gold):
-    text = (ROOT / "docs" / "transformers.md").read_text(encoding="utf8")
-    blocks = re.findall(r"^```ini\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
-    [shown, *_] = [block for block in blocks if "TransformerListener" in block]
+    found = blocks("docs/transformers.md", "ini")
+    [shown, *_] = [block for block in found if "TransformerListener" in block]
     shown = Config().from_str(shown.replace("[components.", "[components]\n\n[components.", 1))
     nlp, examples = initialized(make_config(PACKAGE, encoder, shown["components"]), gold[:4])
     before = weights_of(encoder_of(nlp))
@@ -92,7 +89,7 @@ def test_parser_may_have_a_transformer_of_its_own(encoder, gold, tmp_path, monke
     docs = [nlp.make_doc(text) for text in ("", TEXT, " ")]
     assert [len(parse.heads) for parse in nlp.get_pipe("root_mst").predict(docs)] == [0, 9, 1]
     nlp.to_disk(tmp_path)
-    assert arcs(spacy.load(tmp_path)(TEXT)) == arcs(nlp(TEXT))
+    assert arcs_of(spacy.load(tmp_path)(TEXT)) == arcs_of(nlp(TEXT))
     # A long Doc is looked at in slices, as its vectors come from nowhere else.
     monkeypatch.setattr("spacy_rootmind.pipeline.prediction.MAX_TOKENS", 30)
     doc = nlp(" ".join([TEXT] * 20))

@@ -75,16 +75,6 @@ def find_scores(root: Path, state: str = TRAINED) -> dict[str, Path]:
     return {path.parent.name: path for path in sorted((root / "scores").glob(f"*/{state}.npz"))}
 
 
-def require_scores(root: Path, state: str = TRAINED) -> dict[str, Path]:
-    """List files as `find_scores`; exit if there are none."""
-    found = find_scores(root, state)
-    if not found:
-        raise SystemExit(
-            f"no */{state}.npz in {root / 'scores'}: run `python -m spacy project run train`"
-        )
-    return found
-
-
 def padded(scores: list[Floats]) -> Iterator[tuple[Ints, Floats, Ints]]:
     """Batch sentences of similar length: indices, padded scores, and lengths in words."""
     lengths = np.array([len(square) - 1 for square in scores])
@@ -112,9 +102,19 @@ def _fits(n: int, count: int) -> bool:
     return count * (n + 1) ** 2 <= BATCH_SCORES
 
 
-def load_all(files: dict[str, Path]) -> dict[str, list[Floats]]:
-    """Load the matrices of each treebank, without empty sentences."""
-    return {
-        treebank: [square for square in Matrices.load(path).scores if len(square) > 1]
-        for treebank, path in files.items()
-    }
+def load_states(root: Path) -> dict[str, dict[str, list[Floats]]]:
+    """Load the matrices of each state of the network and treebank, without empty sentences.
+
+    Exits if there are none.
+    """
+    states = {}
+    for state in (TRAINED, UNTRAINED):
+        states[state] = {
+            treebank: [square for square in Matrices.load(path).scores if len(square) > 1]
+            for treebank, path in find_scores(root, state).items()
+        }
+        if not states[state]:
+            raise SystemExit(
+                f"no */{state}.npz in {root / 'scores'}: run `python -m spacy project run train`"
+            )
+    return states

@@ -52,18 +52,9 @@ class Report:
         """Add paragraphs."""
         self.parts += paragraphs
 
-    def table(
-        self,
-        name: str,
-        header: Sequence[str],
-        rows: Sequence[Sequence[Cell]],
-        *,
-        turned: bool = False,
-    ) -> None:
-        """Add a table, and write it as NAME.csv; `turned` transposes a table that is too wide."""
+    def table(self, name: str, header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+        """Add a table, and write it as NAME.csv."""
         write_csv(self.folder / f"{self.name}-{name}.csv", header, rows)
-        if turned:
-            header, *rows = (list(line) for line in zip(header, *rows, strict=True))
         self.parts.append(table(header, (list(map(shown, row)) for row in rows)))
 
     def write(self) -> None:

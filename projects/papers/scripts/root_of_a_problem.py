@@ -31,10 +31,9 @@ from matrices import (
     UNTRAINED,
     Floats,
     find_scores,
-    load_all,
+    load_states,
     model_folder,
     padded,
-    require_scores,
 )
 from outcomes import decode_all
 from report import Report, describe_run, median_seconds
@@ -255,9 +254,7 @@ def main() -> None:
         "`stanojevic2021_speed.py` measure those.",
         describe_run(options),
     )
-    states = {
-        state: load_all(require_scores(options.root, state)) for state in (TRAINED, UNTRAINED)
-    }
+    states = load_states(options.root)
     report_shares(options.root, report, options)
     report_roots(report, states)
     report.write()

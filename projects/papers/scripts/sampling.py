@@ -12,7 +12,7 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-from matrices import STATE_TITLES, TRAINED, UNTRAINED, Floats, load_all, require_scores
+from matrices import STATE_TITLES, Floats, load_states
 from report import Report
 from train import PROJECT
 
@@ -244,9 +244,7 @@ def main() -> None:
         "sampling",
         "Measured for Efficient Sampling of Dependency Structure",
     )
-    states = {
-        state: load_all(require_scores(options.root, state)) for state in (TRAINED, UNTRAINED)
-    }
+    states = load_states(options.root)
     pooled = {
         state: [square for scores in own.values() for square in scores]
         for state, own in states.items()
