@@ -61,20 +61,30 @@ use_simd(True)
 # --- products ----------------------------------------------------------------------------------
 
 
-cdef class Weights:
-    """Weights of a product, (n_in, n_out), in the order in which the processor reads them.
+cdef class Dense:
+    """A dense layer in prediction: products of rows and weights, and what follows them.
 
-    Products are NumPy's where it has no AVX2.
+    A bias is added; with one of shape (w, p), p = 2 or 3, only the largest of each p neighbours
+    stays. A residual is added, and the rows are normalized by `G` and `b` of `layer_norm`. All but
+    the products can be left out.
+
+    Weights, (n_in, n_out), are kept in the order in which the processor reads them. Products are
+    NumPy's where it has no AVX2.
     """
     cdef Product product
     cdef object plain
     cdef float[:, :, ::1] panels
-    cdef Py_ssize_t n_in, n_out
+    cdef const float[:, ::1] bias
+    cdef const float[::1] G, b
+    cdef Py_ssize_t n_in, n_out, width
 
-    def __cinit__(self, plain not None):
+    def __cinit__(self, plain not None, bias=None, norm=(None, None)):
         cdef Py_ssize_t n_panels
         self.product = product
         self.n_in, self.n_out = plain.shape
+        self.width = self.n_out if bias is None else len(bias)
+        self.bias = None if bias is None else bias.reshape(len(bias), -1)
+        self.G, self.b = norm
         if product.multiply is NULL:
             self.plain = np.array(plain, dtype=np.float32, order="C")
             return
@@ -84,7 +94,7 @@ cdef class Weights:
         panels = filled.reshape(self.n_in, n_panels, product.columns).swapaxes(0, 1)
         self.panels = np.ascontiguousarray(panels)
 
-    cdef int apply(self, const float* rows, Py_ssize_t n, float* out) except -1 nogil:
+    cdef int multiply(self, const float* rows, Py_ssize_t n, float* out) except -1 nogil:
         """Multiply n rows, (n, n_in), by the weights, to `out`, (n, n_out)."""
         if self.product.multiply is not NULL:
             self.product.multiply(rows, n, self.n_in, &self.panels[0, 0, 0], out, self.n_out)
@@ -95,38 +105,54 @@ cdef class Weights:
         return 0
 
     cdef const float[:, ::1] as_rows(self, rows):
-        cdef const float[:, ::1] found = np.ascontiguousarray(rows)
+        cdef const float[:, ::1] found = np.ascontiguousarray(rows, np.float32)
         if found.shape[1] != self.n_in:
             raise ValueError(f"expected rows of width {self.n_in}, received {found.shape[1]}")
         return found
 
-    def multiply(self, rows not None):
-        """Multiply rows, (n, n_in), by the weights: (n, n_out)."""
+    def __call__(self, rows not None, const float[:, ::1] residual=None):
+        """Compute rows (n, w) from rows (n, n_in), and from a residual (n, w) if there is one."""
         cdef const float[:, ::1] X = self.as_rows(rows)
-        products = np.empty((X.shape[0], self.n_out), dtype=np.float32)
-        cdef float[:, ::1] out = products
-        if products.size:
-            with nogil:
-                self.apply(&X[0, 0], X.shape[0], &out[0, 0])
-        return products
+        cdef Py_ssize_t n = X.shape[0], w = self.width, first = 0, stop, i
+        cdef bint is_plain = self.n_out == w and self.G is None
+        found = np.empty((n, w), dtype=np.float32)
+        cdef float[:, ::1] out = found, products = found
+        cdef int[::1] which = None
+        if not found.size:
+            return found
+        if not is_plain:
+            products = np.empty((min(n, ROWS), self.n_out), dtype=np.float32)
+            which = np.empty(w, dtype=np.int32)
+        with nogil:
+            while first < n:
+                stop = min(first + products.shape[0], n)
+                self.multiply(&X[first, 0], stop - first, &products[0, 0])
+                for i in range(first, stop):
+                    self.finish(
+                        &products[i - first, 0], NULL if residual is None else &residual[i, 0],
+                        &out[i, 0], NULL if is_plain else &which[0]
+                    )
+                first = stop
+        return found
 
-    def maxout(self, rows not None, const float[:, ::1] bias not None):
-        """Find the largest of each p neighbours in the products plus a bias, as `maxout`."""
-        cdef const float[:, ::1] X = self.as_rows(rows)
-        cdef Py_ssize_t block, first, n, w = bias.shape[0]
-        largest = np.empty((X.shape[0], w), dtype=np.float32)
-        cdef float[:, ::1] out = largest
-        cdef float[:, ::1] products = np.empty((min(X.shape[0], ROWS), self.n_out), np.float32)
-        cdef int[::1] which = np.empty(w, dtype=np.int32)
-        if largest.size:
-            with nogil:
-                for block in range((X.shape[0] + ROWS - 1) // ROWS):
-                    first = block * ROWS
-                    n = min(ROWS, X.shape[0] - first)
-                    self.apply(&X[first, 0], n, &products[0, 0])
-                    find_largest(&products[0, 0], n, bias, &out[first, 0], &which[0], 0)
-        return largest
-
+    cdef void finish(
+        self, float* row, const float* residual, float* out, int* which
+    ) noexcept nogil:
+        """Make a row of `out` from a row of products, which changes and may be the same one."""
+        cdef Py_ssize_t k, w = self.width
+        if self.n_out > w:
+            find_largest(row, 1, self.bias, out, which, 0)
+            memcpy(row, out, w * sizeof(float))
+        elif self.bias is not None:
+            for k in range(w):
+                row[k] += self.bias[k, 0]
+        if residual is not NULL:
+            for k in range(w):
+                row[k] += residual[k]
+        if self.G is not None:
+            layer_passes.layer_norm(row, &self.G[0], &self.b[0], out, w)
+        elif row is not out:
+            memcpy(out, row, w * sizeof(float))
 
 cdef void find_largest(
     const float* rows, Py_ssize_t n, const float[:, ::1] bias, float* out, int* which,
@@ -195,7 +221,7 @@ def qrnn_states(
 
     Gates of a few sentences at a time are computed, and stay in the processor's caches.
     """
-    cdef Weights weights = sides[0]
+    cdef Dense weights = sides[0]
     cdef const float[:, ::1] X = weights.as_rows(rows)
     cdef Py_ssize_t h = bias.shape[2] // 3, n_sentences = roots.shape[0], first, stop, i, row, n
     cdef Py_ssize_t room = ROWS + np.max(lengths, initial=0)
@@ -211,7 +237,7 @@ def qrnn_states(
                 n += lengths[stop] + 1
                 stop += 1
             with nogil:
-                weights.apply(&X[roots[first], 0], n, &gates[0, 0])
+                weights.multiply(&X[roots[first], 0], n, &gates[0, 0])
                 for i in range(first, stop):
                     row = roots[i] - roots[first]
                     run_direction(
