@@ -161,7 +161,7 @@ def _doubtful(docs: Sequence[Doc]) -> list[int]:
 
     Few Docs are, and finding them is several times as fast as checking all trees.
     """
-    pos, morph = read_tokens(list(docs))[:2]
+    pos, morph, _ = read_tokens(list(docs))[0]
     labels, strings = _labels_of(docs), docs[0].vocab.strings
     has_external = [key for key in set(morph.tolist()) if key and "ExtPos" in strings[key]]
     fits = GUIDELINES.tables.fits_tag[NUMBER_OF_POS[pos.astype(np.intp)], labels]
@@ -192,7 +192,7 @@ def _read_trees(number: int, doc: Doc) -> Iterator[_Tree]:
 
 def _labels_of(docs: Sequence[Doc]) -> NDArray[np.int32]:
     """List the number of each token's label, MISSING for labels of other schemes."""
-    labels, strings = read_tokens(list(docs))[3].tolist(), docs[0].vocab.strings
+    labels, strings = read_tokens(list(docs))[0][2].tolist(), docs[0].vocab.strings
     numbers = {label: number_of_label(strings[label]) for label in set(labels)}
     return np.fromiter(map(numbers.__getitem__, labels), np.int32, len(labels))
 

@@ -176,31 +176,35 @@ class UDRules:
         self, sentences: Sequence[int], heads: _Trees, labels: _Trees
     ) -> NDArray[np.bool_]:
         """Mark the trees of these sentences that break no rule."""
-        valid = np.ones(len(sentences), dtype=np.bool_)
-        valid[[number for number, _ in self._invalid_trees(sentences, heads, labels)]] = False
-        return valid
+        broken, _, _, bounds = self._find_broken(sentences, heads, labels)
+        return ~np.logical_or.reduceat(broken, bounds[:-1])
 
     def _invalid_trees(
         self, sentences: Sequence[int], heads: _Trees, labels: _Trees
     ) -> Iterator[tuple[int, Tree]]:
-        """List the trees that break rules, each with its place among all.
+        """List the trees that break rules, each with its place among all."""
+        broken, all_heads, all_labels, bounds = self._find_broken(sentences, heads, labels)
+        wrong = np.searchsorted(bounds, np.flatnonzero(broken), side="right") - 1
+        for number in np.unique(wrong).tolist():
+            own = slice(*bounds[number : number + 2].tolist())
+            words = self.words_of(sentences[number])
+            yield number, Tree(self.tables, words, all_heads[own], all_labels[own], broken[own])
+
+    def _find_broken(
+        self, sentences: Sequence[int], heads: _Trees, labels: _Trees
+    ) -> tuple[NDArray[np.uint16], NDArray[np.int32], NDArray[np.int32], NDArray[np.intp]]:
+        """Find the rules that words break; also returns all trees in arrays, and their bounds.
 
         An array of heads or labels may hold several trees, one after the other.
         """
         chosen = np.array(sentences, dtype=np.intp)
-        sizes, stops = self.sizes[chosen], np.cumsum(self.sizes[chosen])
-        all_heads, all_labels = (
-            np.concatenate([*each, np.zeros(0, np.int32)], dtype=np.int32)
-            for each in (heads, labels)
-        )
+        sizes, none = self.sizes[chosen], np.zeros(0, np.int32)
+        all_heads = np.concatenate([*heads, none], dtype=np.int32)
+        all_labels = np.concatenate([*labels, none], dtype=np.int32)
         broken = self.tables.kernel.find_broken(
             self.words, self.starts[chosen], sizes, all_heads, all_labels
         )
-        wrong = np.searchsorted(stops, np.flatnonzero(broken), side="right")
-        for number in np.unique(wrong).tolist():
-            own = slice(stops[number] - sizes[number], stops[number])
-            words = self.words_of(sentences[number])
-            yield number, Tree(self.tables, words, all_heads[own], all_labels[own], broken[own])
+        return broken, all_heads, all_labels, np.append(0, np.cumsum(sizes))
 
 
 # --- all labels --------------------------------------------------------------------------------

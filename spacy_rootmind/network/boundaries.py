@@ -1,19 +1,19 @@
 """Log-odds that a token starts a sentence, before any tree is known."""
 
 from collections.abc import Callable, Sequence
-from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from thinc.api import Linear, Maxout, Model, NumpyOps, Ops, chain
+from thinc.api import Linear, Maxout, Model, NumpyOps, chain
 
+from spacy_rootmind.compat import forward_of, set_forward
 from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network.layout import Layout
-from spacy_rootmind.network.ops import Compiled, Predict, Read, prepare_dense, prepare_layer
+from spacy_rootmind.network.ops import Compiled, Predict, Read, prepare_dense
 from spacy_rootmind.network.qrnn import QRNN
 from spacy_rootmind.network.transfer import to_device
-from spacy_rootmind.network.types import Floats1d, Floats2d, Ints1d
+from spacy_rootmind.network.types import Floats1d, Floats2d
 
 # Places of a word's window next to its own: the word, and its neighbours on either side.
 WINDOW = (-1, 0, 1)
@@ -59,24 +59,16 @@ def SentenceStarts(
         scores : float array of shape (all tokens,), log-odds of a start, one Doc after another;
         `NOT_A_WORD` for whitespace.
     """
+    n_inputs = None if nI is None else nI * len(WINDOW)
+    hidden = Maxout(nO=hidden_width, nI=n_inputs, nP=3, normalize=True, dropout=0.0)
+    mlp = chain(hidden, Linear(nO=1, nI=hidden_width))
+    set_forward(mlp, Compiled(prepare_mlp, forward_of(mlp)))
     return Model(
         "sentence_starts",
-        Compiled(prepare, forward),
+        forward,
         init=init,
         dims={"nI": nI, "nH": hidden_width},
-        layers=[
-            chain(
-                Maxout(
-                    nO=hidden_width,
-                    nI=None if nI is None else nI * len(WINDOW),
-                    nP=3,
-                    normalize=True,
-                    dropout=0.0,
-                ),
-                Linear(nO=1, nI=hidden_width),
-            ),
-            *([QRNN(qrnn_width, dropout, nI)] if qrnn_width else []),
-        ],
+        layers=[mlp, *([QRNN(qrnn_width, dropout, nI)] if qrnn_width else [])],
     )
 
 
@@ -93,37 +85,11 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -
     mlp.initialize()
 
 
-def _lay_out(ops: Ops, X: BoundaryInput) -> tuple[Layout, Ints1d, list[int]]:
-    """Lay out the words of each Doc as a sentence; also returns their tokens, and bounds of Docs.
-
-    The place of ROOT has zeros, which keep a window from reaching into another Doc.
-    """
-    layout = Layout.from_lengths(ops, [len(own) for own in X.words], padded=False)
-    bounds = list(accumulate(map(len, X.vectors), initial=0))
-    tokens = [own + start for own, start in zip(X.words, bounds, strict=False)]
-    return layout, np.concatenate([np.zeros(0, dtype="i8"), *tokens]), bounds
-
-
-def prepare(read: Read, model: Model[InT, OutT]) -> Predict:
-    """Prepare the weights for prediction on a CPU."""
-    mlp, *recurrent = model.layers
+def prepare_mlp(read: Read, mlp: Model[Floats2d, Floats2d]) -> Predict:
+    """Prepare the weights of the layers over windows for prediction on a CPU."""
     maxout, norm, _, output = (node for node in mlp.walk(order="dfs_pre") if not node.layers)
     hidden, score = prepare_dense(read, maxout, norm), prepare_dense(read, output)
-    context, width = [prepare_layer(read, layer) for layer in recurrent], model.get_dim("nI")
-
-    def predict(X: InT) -> OutT:
-        layout, tokens, bounds = _lay_out(model.ops, X)
-        scores = np.full(bounds[-1], NOT_A_WORD, dtype=np.float32)
-        if not len(tokens):
-            return scores
-        rows = np.zeros((layout.n_rows, width), dtype=np.float32)
-        rows[layout.words] = np.concatenate(X.vectors)[tokens]
-        for layer in context:
-            rows = layer((rows, layout))
-        scores[tokens] = score(hidden(kernel.windows(rows, layout.words)))[:, 0]
-        return scores
-
-    return predict
+    return lambda windows: score(hidden(windows))
 
 
 def forward(
@@ -133,13 +99,16 @@ def forward(
     xp = model.ops.xp
     vectors = list(X.vectors)
     width = model.get_dim("nI")
-    layout, tokens, bounds = _lay_out(model.ops, X)
-    n_tokens = bounds[-1]
+    # A sentence of this layout is all words of a Doc. The place of ROOT has zeros, which keep a
+    # window from reaching into another Doc; so has a row after the last.
+    layout = Layout.from_lengths(model.ops, [len(own) for own in X.words], padded=False)
+    starts = np.cumsum([0, *map(len, vectors)])
+    n_tokens = int(starts[-1])
     scores = xp.full(n_tokens, NOT_A_WORD, dtype=vectors[0].dtype if vectors else "f")
     if not len(layout.words):
         return scores, lambda d_scores: [xp.zeros_like(own) for own in vectors]
+    tokens = np.concatenate([own + start for own, start in zip(X.words, starts, strict=False)])
     words, places = to_device(xp, [tokens, layout.words])
-    # A row after the last has zeros as well.
     rows = xp.zeros((layout.n_rows + 1, width), dtype=scores.dtype)
     rows[places] = xp.concatenate(vectors)[words]
     states, backprop_context = rows, None
@@ -166,6 +135,6 @@ def forward(
             d_rows = backprop_context(d_states)
         d_flat = xp.zeros((n_tokens, width), dtype=d_windows.dtype)
         d_flat[words] = d_rows[places]
-        return xp.split(d_flat, bounds[1:-1])
+        return xp.split(d_flat, starts[1:-1].tolist())
 
     return scores, backprop

@@ -75,11 +75,6 @@ class Compiled:
         return predict
 
 
-def prepare_layer(read: Read, layer: Model[Any, Any]) -> Predict:
-    """Prepare the weights of a layer within another one."""
-    return forward_of(layer).prepare(read, layer)
-
-
 def prepare_dense(read: Read, layer: Any, norm: Any = None) -> Any:
     """Prepare a `Linear` or `Maxout`, and the `LayerNorm` after it if there is one."""
     W, b = read(layer, "W"), read(layer, "b")

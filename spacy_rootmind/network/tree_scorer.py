@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from thinc.api import Model, Ops, get_array_module, uniform_init
+from thinc.api import Model, uniform_init
 
 from spacy_rootmind.network.layout import Layout
-from spacy_rootmind.network.ops import Compiled, Predict, Read, prepare_layer
 from spacy_rootmind.network.transfer import to_host
-from spacy_rootmind.network.types import Floats1d, Floats2d, Floats3d, Ints1d
+from spacy_rootmind.network.types import Floats2d, Floats3d, Ints1d
 
 
 class TreeInput(NamedTuple):
@@ -111,7 +110,7 @@ def TreeScorer(
     """
     return Model(
         "tree_scorer",
-        Compiled(prepare, forward),
+        forward,
         init=init,
         dims={"nI": None},
         params={"root": None},
@@ -129,45 +128,17 @@ def init(model: TreeModel, X: object = None, Y: object = None) -> None:
         layer.initialize()
 
 
-def _layers_in(model: TreeModel) -> tuple[list[Any], Any, list[Any]]:
-    """List the layers before arcs are scored, the layer that scores them, and those between."""
-    qrnn, refine = (
-        [layer for layer in model.layers if layer.name == name] for name in ("qrnn", "refine")
-    )
-    return qrnn, model.get_ref("arcs"), refine
-
-
-def prepare(read: Read, model: TreeModel) -> Predict:
-    """Prepare the weights for prediction on a CPU."""
-    qrnn, arcs, refine = _layers_in(model)
-    context, refine = ([prepare_layer(read, layer) for layer in own] for own in (qrnn, refine))
-    root, score = read(model, "root"), prepare_layer(read, arcs)
-
-    def predict(X: TreeInput) -> TreeScores:
-        layout = lay_out(model.ops, X)
-        rows = _gather_rows(X, layout, root, flat_tokens(X))
-        for layer in context:
-            rows = layer((rows, layout))
-        rounds = [score((rows, layout))]
-        for layer in refine:
-            rows = layer((rows, rounds[-1], layout))
-            rounds.append(score((rows, layout)))
-        return TreeScores(layout, rounds, rows)
-
-    return predict
-
-
 def forward(
     model: TreeModel, X: TreeInput, is_train: bool
 ) -> tuple[TreeScores, Callable[[TreeGradient], list[Floats2d]]]:
     """Score all rounds; the callback takes their gradients to gradients of the token vectors."""
-    xp = model.ops.xp
-    qrnn, arcs, refine = _layers_in(model)
-    layout = lay_out(model.ops, X)
-    tokens = model.ops.asarray(flat_tokens(X))
-    rows = _gather_rows(X, layout.on_device, model.get_param("root"), tokens)
-    for layer in qrnn:
-        rows, backprop_states = layer((rows, layout), is_train)
+    arcs = model.get_ref("arcs")
+    qrnn = next((layer for layer in model.layers if layer.name == "qrnn"), None)
+    refine = [layer for layer in model.layers if layer.name == "refine"]
+    layout = Layout.from_lengths(model.ops, [len(words) for doc in X.sentences for words in doc])
+    rows, backprop_rows = _gather_rows(model, X, layout)
+    if qrnn is not None:
+        rows, backprop_states = qrnn((rows, layout), is_train)
     scores, backprop_scores = arcs((rows, layout), is_train)
     rounds, backprops, refine_backprops = [scores], [backprop_scores], []
     for layer in refine:
@@ -183,31 +154,33 @@ def forward(
             d_rows, d_scores = refine_backprops[step](d_rows)
             earlier = [a + b for a, b in zip(gradient.rounds[step], d_scores, strict=True)]
             d_rows += backprops[step](earlier)
-        if qrnn:
+        if qrnn is not None:
             d_rows = backprop_states(d_rows)
-        there, lengths = layout.on_device, list(map(len, X.vectors))
-        model.inc_grad("root", d_rows[there.roots].sum(axis=0))
-        d_flat = xp.zeros((sum(lengths), d_rows.shape[1]), dtype=d_rows.dtype)
-        d_flat[tokens] = d_rows[there.words]
-        return xp.split(d_flat, np.cumsum(lengths)[:-1].tolist())
+        return backprop_rows(d_rows)
 
     return TreeScores(layout, rounds, rows), backprop
 
 
-def lay_out(ops: Ops, X: TreeInput) -> Layout:
-    """Lay out the sentences of all Docs."""
-    return Layout.from_lengths(ops, [len(words) for doc in X.sentences for words in doc])
-
-
-def _gather_rows(X: TreeInput, layout: Layout, root: Floats1d, tokens: Ints1d) -> Floats2d:
-    """Copy the vectors of scored tokens, and ROOT's, to their rows; the layout is on the device."""
-    xp = get_array_module(root)
+def _gather_rows(
+    model: TreeModel, X: TreeInput, layout: Layout
+) -> tuple[Floats2d, Callable[[Floats2d], list[Floats2d]]]:
+    """Copy the vectors of scored tokens, and ROOT's, to their rows."""
+    xp, there, vectors = model.ops.xp, layout.on_device, X.vectors
+    root = model.get_param("root")
+    tokens = model.ops.asarray(flat_tokens(X))
     rows = xp.empty((layout.n_rows, root.shape[0]), dtype=root.dtype)
-    rows[layout.roots] = root
+    rows[there.roots] = root
     if len(tokens):
-        flat = X.vectors[0] if len(X.vectors) == 1 else xp.concatenate(X.vectors)
-        rows[layout.words] = flat[tokens]
-    return rows
+        flat = vectors[0] if len(vectors) == 1 else xp.concatenate(vectors)
+        rows[there.words] = flat[tokens]
+
+    def backprop(d_rows: Floats2d) -> list[Floats2d]:
+        model.inc_grad("root", d_rows[there.roots].sum(axis=0))
+        d_flat = xp.zeros((sum(map(len, vectors)), root.shape[0]), dtype=d_rows.dtype)
+        d_flat[tokens] = d_rows[there.words]
+        return xp.split(d_flat, np.cumsum(list(map(len, vectors)))[:-1].tolist())
+
+    return rows, backprop
 
 
 def flat_tokens(X: TreeInput) -> Ints1d:

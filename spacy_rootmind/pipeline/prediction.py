@@ -26,6 +26,7 @@ from spacy.attrs import (
 )
 from spacy.tokens import Doc
 
+from spacy_rootmind.annotation.details import ParseDetails
 from spacy_rootmind.annotation.line_starts import sentence_gaps, share_starts
 from spacy_rootmind.annotation.reading import annotated_starts
 from spacy_rootmind.annotation.sentences import (
@@ -83,23 +84,22 @@ def parse_docs(
 ) -> list[DocParse]:
     """Parse Docs without changing them."""
     parses: list[DocParse] = []
-    for batch in _batches(docs, [len(doc) for doc in docs], MAX_TOKENS):
+    for batch in _batches(docs, list(map(len, docs)), MAX_TOKENS):
         parses += _parse_batch(model, batch, context)
     return parses
 
 
-def _batches(items: Sequence[Any], costs: Sequence[int], most: int) -> Iterator[list[Any]]:
+def _batches(items: Sequence[Any], costs: Sequence[int], most: int) -> list[list[Any]]:
     """Group neighbours up to a total cost; an item that costs more is alone in its group."""
-    batch: list[Any] = []
+    batches: list[list[Any]] = []
     total = 0
     for item, cost in zip(items, costs, strict=True):
-        if batch and total + cost > most:
-            yield batch
-            batch, total = [], 0
-        batch.append(item)
         total += cost
-    if batch:
-        yield batch
+        if not batches or total > most:
+            batches.append([])
+            total = cost
+        batches[-1].append(item)
+    return batches
 
 
 def _parse_batch(model: ParserModel, docs: list[Doc], context: PredictionContext) -> list[DocParse]:
@@ -120,14 +120,16 @@ def _parse_sentences(
     """Parse sentences in batches of bounded size, in order."""
     costs = [(m := len(sentence.words) + 1) * max(m, MIN_SCORES) for sentence in sentences]
     none = np.zeros(0, dtype=np.int32)
-    parts = [ParsedSentences(none, none, [])]
+    parts = []
     if len(vectors) > 1:
         vectors = [model.ops.xp.concatenate(vectors)]
     for batch in _batches(sentences, costs, MAX_SCORES):
         given = TreeInput(vectors, [[each.rows for each in batch]])
         scores = model.get_ref("trees").predict(given)
         parts.append(parse_scored(model, scores, batch, context))
-    heads, labels, details = zip(*parts, strict=True)
+    if len(parts) == 1:
+        return parts[0]
+    heads, labels, details = zip(ParsedSentences(none, none, []), *parts, strict=True)
     chained = list(itertools.chain.from_iterable(details))
     return ParsedSentences(np.concatenate(heads), np.concatenate(labels), chained)
 
@@ -141,7 +143,10 @@ def parse_scored(
     """Find the best trees of sentences, their labels and the details, from their arc scores."""
     batch = make_batch(model, scores, sentences, context)
     parsed = find_trees(batch)
-    return ParsedSentences(parsed.heads, parsed.labels, find_details(batch, parsed))
+    details: Sequence[ParseDetails | None] = [None] * len(sentences)
+    if context.settings.finds_details or any(parsed.status or ()):
+        details = find_details(batch, parsed)
+    return ParsedSentences(parsed.heads, parsed.labels, details)
 
 
 # --- token vectors and boundaries --------------------------------------------------------------
@@ -249,8 +254,9 @@ def plan_sentences(
         own = row.place(number)
         bound[own] = made.join_rootless(docs[number], bound[own])
     starts, split = choose_starts(row, bound, settings.max_sentence_length)
-    for number in row.numbers_at(split)[:1]:
-        context.on_split(docs[number][:8].text, settings.max_sentence_length)
+    if len(split):
+        doc = docs[row.numbers_at(split)[0]]
+        context.on_split(doc[:8].text, settings.max_sentence_length)
     for number, made in constraints.items():
         made.check_starts(docs[number], starts - row.bounds[number])
     sentences = []
@@ -292,12 +298,14 @@ def _stated_starts(row: TokenRow, context: PredictionContext) -> NDArray[np.floa
     mode = context.settings.sentences
     if mode == "doc":
         return np.full(len(row), -CERTAIN)
-    known = annotated_starts(row, context.labels[ROOT_LABEL])
+    known = row.starts
+    if row.has_label.any():
+        known = annotated_starts(row, context.labels[ROOT_LABEL])
     if mode == "given":
         _require_boundaries(row.docs)
-        known[known == 0] = -1
+        known = np.where(known == 0, -1, known)
     stated = CERTAIN * known.astype(np.float64)
-    if mode == "auto":
+    if mode == "auto" and len(row.words) < len(row):
         settings = context.settings
         for doc, place in row.docs_with(row.is_space):
             own = known[place]
@@ -321,6 +329,8 @@ def _share_starts(
     row: TokenRow, log_odds: NDArray[np.floating], stated: NDArray[np.float64]
 ) -> NDArray[np.floating]:
     """Share starts in the lines of each Doc that has any, since lines end in whitespace."""
+    if len(row.words) == len(row):
+        return log_odds
     shared = log_odds.copy()
     for doc, own in row.docs_with(row.is_space):
         shared[own] = share_starts(doc, log_odds[own], stated[own])

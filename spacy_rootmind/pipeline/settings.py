@@ -4,6 +4,7 @@ import copy
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, fields, replace
+from functools import cached_property
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -183,7 +184,7 @@ class Settings:
                 f"{self.decode!r}: they are about labels too"
             )
 
-    @property
+    @cached_property
     def finds_details(self) -> bool:
         """Whether parses come with probabilities, alternatives or distributions."""
         optional = (self.arc_threshold, self.alternatives, self.distribution_threshold)
@@ -196,9 +197,10 @@ class Settings:
 
     def as_config(self) -> dict[str, Any]:
         """Return the settings as in a config, and functions as they are if they have no block."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
         return {
             name: copy.deepcopy(value.config) if isinstance(value, RegisteredFunction) else value
-            for name, value in vars(self).items()
+            for name, value in values.items()
         }
 
 

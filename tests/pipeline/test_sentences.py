@@ -170,7 +170,7 @@ def test_any_tree_comes_into_the_doc_with_whitespace_anywhere():
         sentences = scored_tokens(row, starts)
         trees = [random_heads(rng, len(words), True) for words in sentences]
         heads = np.concatenate(trees, dtype="i4")
-        found = ParsedSentences(heads, (heads > 0).astype("i4"), [ParseDetails()] * len(trees))
+        found = ParsedSentences(heads, (heads > 0).astype("i4"), [None] * len(trees))
         annotate(doc, *join_sentences(row, starts, found, ("ROOT", "x")))
         assert starts_of(doc) == starts[:-1].tolist()
         assert_parsed(doc)
