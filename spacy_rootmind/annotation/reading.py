@@ -69,7 +69,7 @@ def annotated_starts(row: TokenRow, root_label: str) -> NDArray[np.int8]:
     cannot_start = row.is_space.copy()
     cannot_start[row.words[first_words[first_words < len(row.words)]]] = True
     known[cannot_start & (known == 0)] = -1
-    known[row.bounds[row.bounds < len(row)]] = 1
+    known[row.bounds[row.bounds < row.n_tokens]] = 1
     return known
 
 

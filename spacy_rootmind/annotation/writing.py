@@ -12,11 +12,7 @@ from spacy.tokens import Doc
 from spacy_rootmind.annotation import doc_trees
 from spacy_rootmind.annotation.details import ParseDetails
 from spacy_rootmind.annotation.records import UnreadableDetailsError, store_records
-from spacy_rootmind.annotation.sentences import (
-    SPACE_LABEL,
-    Starts,
-    TokenRow,
-)
+from spacy_rootmind.annotation.sentences import SPACE_LABEL, Starts, TokenRow
 from spacy_rootmind.annotation.teacher_records import read_distributions
 from spacy_rootmind.annotation.warn_once import WarnOnce
 

@@ -26,7 +26,7 @@ from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
 RulesOfSentences = Callable[[Sequence[WordsOfDoc]], Rules]
 """Makes the rules on the trees of sentences."""
 
-Guidelines = Callable[[Sequence[str]], RulesOfSentences]
+Guidelines = Callable[[tuple[str, ...]], RulesOfSentences]
 """Given the names of all labels by number, the root's first; raises ValueError for other labels
 than it is for."""
 
@@ -55,12 +55,8 @@ def ud_guidelines(fixed_tags: bool = False) -> Guidelines:
     return RegisteredFunction(config, partial(_guidelines_for, fixed_tags))
 
 
-def _guidelines_for(fixed_tags: bool, labels: Sequence[str]) -> "UDGuidelines":
-    return _compile(tuple(labels), fixed_tags)
-
-
 @lru_cache(maxsize=8)
-def _compile(labels: tuple[str, ...], fixed_tags: bool) -> "UDGuidelines":
+def _guidelines_for(fixed_tags: bool, labels: tuple[str, ...]) -> "UDGuidelines":
     return UDGuidelines(labels, fixed_tags)
 
 

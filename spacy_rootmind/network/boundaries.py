@@ -108,7 +108,9 @@ def forward(
     if not len(layout.words):
         return scores, lambda d_scores: [xp.zeros_like(own) for own in vectors]
     tokens = np.concatenate([own + start for own, start in zip(X.words, starts, strict=False)])
-    words, places = to_device(xp, [tokens, layout.words])
+    words, places = tokens, layout.words
+    if xp is not np:
+        words, places = to_device(xp, [words, places])
     rows = xp.zeros((layout.n_rows + 1, width), dtype=scores.dtype)
     rows[places] = xp.concatenate(vectors)[words]
     states, backprop_context = rows, None

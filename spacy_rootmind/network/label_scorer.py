@@ -48,6 +48,8 @@ class LabelInput(NamedTuple):
         Flat rows.
     kept : dict, optional
         In prediction, layers keep here what depends on the rows alone, for other arcs.
+    buckets : int array of shape (n_arcs,), optional
+        The buckets of the distances of arcs, for both terms, whose arcs are on the device.
     """
 
     rows: Floats2d
@@ -55,16 +57,7 @@ class LabelInput(NamedTuple):
     deps: Ints1d
     heads: Ints1d
     kept: dict[int, Any] | None = None
-
-
-class TermInput(NamedTuple):
-    """A `LabelInput` with its arcs on the device, and the buckets of their distances."""
-
-    rows: Floats2d
-    layout: Layout
-    deps: Ints1d
-    heads: Ints1d
-    buckets: Ints1d
+    buckets: Ints1d | None = None
 
 
 OutT = Floats2d
@@ -142,20 +135,18 @@ def prepare(read: Read, model: Model[LabelInput, OutT]) -> Predict:
     product = kernel.Dense(U.reshape((len(U), -1)))
     *sums, output = (prepare_dense(read, layer) for layer in perceptron.layers)
 
-    def read_rows(rows: Floats2d) -> list[Floats2d]:
-        """Compute what rows contribute to arcs as dependents and as heads, for both terms."""
-        of_biaffine = [own(layer(rows)) for own, layer in zip(project, hidden, strict=True)]
-        return [*of_biaffine, *(layer(rows) for layer in sums)]
-
     def predict(X: LabelInput) -> OutT:
         deps, heads, buckets = _as_arcs(X)
         kept = {} if X.kept is None else X.kept
         if model.id not in kept:
-            kept[model.id] = read_rows(X.rows)
+            sides = zip(project, hidden, strict=True)
+            parts = [own(layer(X.rows)) for own, layer in sides]
+            kept[model.id] = *parts, *(layer(X.rows) for layer in sums)
         D, H, A, B = kept[model.id]
         # With many arcs of few words, as in alternative trees, words are multiplied once.
-        is_dense = len(deps) > len(D)
-        words, places = kernel.find_distinct(deps, len(D)) if is_dense else (deps, slice(None))
+        words, places = deps, slice(None)
+        if len(deps) > len(D):
+            words, places = np.unique(deps, return_inverse=True)
         DU = product(D[words]).reshape((-1, *U.shape[1:]))[places]
         scores = (DU @ H[heads][:, :, None])[:, :, 0]
         return scores + output(kernel.arc_maxout(A, B, C, deps, heads, buckets)[0])
@@ -167,8 +158,11 @@ def forward(
     model: Model[LabelInput, OutT], X: LabelInput, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
     """Add both terms; the callback takes the scores' gradient to the rows' gradient."""
-    arcs = to_device(model.ops.xp, _as_arcs(X))
-    given, (biaffine_term, perceptron_term) = TermInput(X.rows, X.layout, *arcs), model.layers
+    deps, heads, buckets = to_device(model.ops.xp, _as_arcs(X))
+    given, (biaffine_term, perceptron_term) = (
+        X._replace(deps=deps, heads=heads, buckets=buckets),
+        model.layers,
+    )
     biaffine, backprop_biaffine = biaffine_term(given, is_train)
     perceptron, backprop_perceptron = perceptron_term(given, is_train)
 
@@ -189,7 +183,7 @@ def _as_arcs(X: LabelInput) -> tuple[Ints1d, Ints1d, Ints1d]:
 
 def biaffine_term(
     hidden_width: int, dropout: float, rank: int | None = None
-) -> Model[TermInput, OutT]:
+) -> Model[LabelInput, OutT]:
     """Compute [D; 1] U[l] [H; 1], with D and H perceptrons of the arc's two rows.
 
     With a rank, U is the tensor between projections P and Q of both sides.
@@ -210,7 +204,7 @@ def biaffine_term(
     )
 
 
-def biaffine_init(model: Model[TermInput, OutT], X: Any = None, Y: Any = None) -> None:
+def biaffine_init(model: Model[LabelInput, OutT], X: Any = None, Y: Any = None) -> None:
     """Draw the parameters; all scores start near zero."""
     for layer in model.layers:
         layer.set_dim("nI", model.get_dim("nI"))
@@ -225,7 +219,7 @@ def biaffine_init(model: Model[TermInput, OutT], X: Any = None, Y: Any = None) -
 
 
 def biaffine_forward(
-    model: Model[TermInput, OutT], X: TermInput, is_train: bool
+    model: Model[LabelInput, OutT], X: LabelInput, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
     """Score with one matrix product for all labels."""
     ops = model.ops
@@ -253,7 +247,7 @@ def biaffine_forward(
 
 
 def _read_side(
-    model: Model[TermInput, OutT], X: TermInput, side: int, is_train: bool
+    model: Model[LabelInput, OutT], X: LabelInput, side: int, is_train: bool
 ) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
     """Compute what rows contribute as dependents, side 0, or as heads, side 1.
 
@@ -276,7 +270,7 @@ def _read_side(
     return ops.gemm(hidden, weights[:-1]) + weights[-1], backprop
 
 
-def _prepare_projection(read: Read, model: Model[TermInput, OutT], name: str) -> Predict:
+def _prepare_projection(read: Read, model: Model[LabelInput, OutT], name: str) -> Predict:
     if model.has_param(name):
         weights = read(model, name)
         return kernel.Dense(weights[:-1], weights[-1])
@@ -286,8 +280,8 @@ def _prepare_projection(read: Read, model: Model[TermInput, OutT], name: str) ->
 
 
 def _scatter(
-    model: Model[TermInput, OutT],
-    X: TermInput,
+    model: Model[LabelInput, OutT],
+    X: LabelInput,
     like: Floats2d,
     d_deps: Floats2d,
     d_heads: Floats2d,
@@ -302,7 +296,7 @@ def _scatter(
 # --- the perceptron term -----------------------------------------------------------------------
 
 
-def perceptron_term(hidden_width: int, dropout: float) -> Model[TermInput, OutT]:
+def perceptron_term(hidden_width: int, dropout: float) -> Model[LabelInput, OutT]:
     """Compute V[l] maxout(A d + B h + C[q])."""
     width = 2 * HIDDEN_FACTOR * hidden_width
     return Model(
@@ -316,7 +310,7 @@ def perceptron_term(hidden_width: int, dropout: float) -> Model[TermInput, OutT]
     )
 
 
-def perceptron_init(model: Model[TermInput, OutT], X: Any = None, Y: Any = None) -> None:
+def perceptron_init(model: Model[LabelInput, OutT], X: Any = None, Y: Any = None) -> None:
     """Draw the parameters."""
     dep_layer, head_layer, output = model.layers
     dep_layer.set_dim("nI", model.get_dim("nI"))
@@ -329,7 +323,7 @@ def perceptron_init(model: Model[TermInput, OutT], X: Any = None, Y: Any = None)
 
 
 def perceptron_forward(
-    model: Model[TermInput, OutT], X: TermInput, is_train: bool
+    model: Model[LabelInput, OutT], X: LabelInput, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
     """Score; each row is multiplied by A and B once, however many arcs it has."""
     ops = model.ops
@@ -475,7 +469,9 @@ def find_best_labels(
     for start, scores in iterate_label_scores(labeller, trees, deps, heads):
         behind = scores - scores.max(axis=1, keepdims=True)
         totals = xp.exp(behind / temperature).sum(axis=1)
-        total, best = to_host(xp, [totals, scores.argmax(axis=1)])
+        total, best = totals, scores.argmax(axis=1)
+        if xp is not np:
+            total, best = to_host(xp, [total, best])
         own = slice(start, start + len(best))
         labels[own], log_probs[own] = best + 1, -np.log(total.astype(np.float64))
     return labels, log_probs

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from operator import is_
 from typing import Any, TypeAlias
 
-import numpy as np
-from thinc.api import LayerNorm, Linear, Maxout, Model, NumpyOps, expand_window
+from thinc.api import LayerNorm, Linear, Maxout, Model, NumpyOps
 
 from spacy_rootmind.compat import Softmax_v2, forward_of, set_forward
 from spacy_rootmind.kernel import layers as kernel
@@ -133,14 +132,6 @@ def _layer_norm(model: Any, X: Any, is_train: bool) -> tuple[Any, Callable]:
     return kernel.layer_norm(rows, G, b), backprop if is_train else no_backprop
 
 
-def _expand_window(model: Any, X: Any, is_train: bool) -> tuple[Any, Callable]:
-    """Join each row with its neighbours, as `thinc.api.expand_window`."""
-    is_plain = isinstance(X, np.ndarray) and X.dtype == "float32" and X.flags.c_contiguous
-    if is_train or not is_plain or model.attrs["window_size"] != 1:
-        return _EXPAND_WINDOW(model, X, is_train)
-    return kernel.windows(X, None), no_backprop
-
-
 def _maxout(model: Any, X: Any, is_train: bool) -> tuple[Any, Callable]:
     """Multiply rows and find the largest of each few results, as `thinc.api.Maxout`."""
     W, b = model.get_param("W"), model.get_param("b")
@@ -171,12 +162,11 @@ def _prepare_softmax(read: Read, layer: Any) -> Predict:
 
 
 # Thinc's own forward passes.
-_LAYER_NORM, _MAXOUT, _LINEAR, _SOFTMAX, _EXPAND_WINDOW = (
-    forward_of(layer()) for layer in (LayerNorm, Maxout, Linear, Softmax_v2, expand_window)
+_LAYER_NORM, _MAXOUT, _LINEAR, _SOFTMAX = (
+    forward_of(layer()) for layer in (LayerNorm, Maxout, Linear, Softmax_v2)
 )
 _COMPILED: dict[Any, Callable[[], Forward]] = {
     _LAYER_NORM: lambda: _layer_norm,
-    _EXPAND_WINDOW: lambda: _expand_window,
     _MAXOUT: lambda: Compiled(_prepare_maxout, _maxout),
     _LINEAR: lambda: Compiled(prepare_dense, _LINEAR),
     _SOFTMAX: lambda: Compiled(_prepare_softmax, _SOFTMAX),

@@ -76,16 +76,9 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -
 
 def prepare(read: Read, model: Model[InT, OutT]) -> Predict:
     """Prepare the weights for prediction on a CPU."""
-    sides, b = [kernel.Dense(own) for own in read(model, "W")], read(model, "b")
-    layer, norm = model.layers
-    project = prepare_dense(read, layer, norm)
-
-    def predict(X: InT) -> OutT:
-        rows, layout = X
-        states = kernel.qrnn_states(rows, sides, b, layout.roots, layout.lengths)
-        return project(states, rows)
-
-    return predict
+    project, norm = model.layers
+    project_states = prepare_dense(read, project, norm)
+    return kernel.QRNN(read(model, "W"), read(model, "b"), project_states)
 
 
 def forward(

@@ -40,16 +40,8 @@ from spacy_rootmind.annotation.sentences import (
 )
 from spacy_rootmind.annotation.teacher_records import earlier_start_probs
 from spacy_rootmind.annotation.writing import DocParse, ParsedSentences, join_sentences
-from spacy_rootmind.guidelines.constraints import (
-    CONSTRAINTS,
-    DocConstraints,
-    constraints_of,
-)
-from spacy_rootmind.network.architecture import (
-    ParserModel,
-    find_vectors,
-    require_finite,
-)
+from spacy_rootmind.guidelines.constraints import CONSTRAINTS, DocConstraints, constraints_of
+from spacy_rootmind.network.architecture import ParserModel, find_vectors, require_finite
 from spacy_rootmind.network.boundaries import NOT_A_WORD, BoundaryInput
 from spacy_rootmind.network.listeners import listeners_in
 from spacy_rootmind.network.tree_scorer import TreeInput, TreeScores
@@ -85,7 +77,11 @@ def parse_docs(
     """Parse Docs without changing them."""
     parses: list[DocParse] = []
     for batch in _batches(docs, list(map(len, docs)), MAX_TOKENS):
-        parses += _parse_batch(model, batch, context)
+        row = TokenRow(batch)
+        vectors, log_odds = _encode(model, row)
+        starts, sentences = plan_sentences(row, log_odds, context)
+        trees = _parse_sentences(model, vectors, sentences, context)
+        parses += join_sentences(row, starts, trees, context.labels)
     return parses
 
 
@@ -100,15 +96,6 @@ def _batches(items: Sequence[Any], costs: Sequence[int], most: int) -> list[list
             total = cost
         batches[-1].append(item)
     return batches
-
-
-def _parse_batch(model: ParserModel, docs: list[Doc], context: PredictionContext) -> list[DocParse]:
-    """Find the vectors of all tokens, the sentences of each Doc, and their trees."""
-    row = TokenRow(docs)
-    vectors, log_odds = _encode(model, row)
-    starts, sentences = plan_sentences(row, log_odds, context)
-    trees = _parse_sentences(model, vectors, sentences, context)
-    return join_sentences(row, starts, trees, context.labels)
 
 
 def _parse_sentences(
@@ -154,9 +141,9 @@ def parse_scored(
 
 def _encode(model: ParserModel, row: TokenRow) -> tuple[list[Floats2d], NDArray[np.floating]]:
     """Compute the vectors of all tokens, and their log-odds of starting a sentence."""
-    if not len(row):
+    if not row.n_tokens:
         return [], np.zeros(0)
-    if len(row) > MAX_TOKENS:
+    if row.n_tokens > MAX_TOKENS:
         return _encode_long(model, row)
     vectors, _ = find_vectors(model, row.docs, is_train=False)
     return vectors, _find_log_odds(model, vectors, row.words_of_docs())
@@ -166,7 +153,7 @@ def _encode_long(model: ParserModel, row: TokenRow) -> tuple[list[Floats2d], NDA
     """Encode a long Doc in slices, since Thinc keeps the output of every layer until the last."""
     vectors, words = _long_vectors(model, row.docs[0]), row.words
     log_odds = []
-    for start, stop, first, last in _slices(len(row)):
+    for start, stop, first, last in _slices(row.n_tokens):
         own = words[(first <= words) & (words < last)] - first
         odds = _find_log_odds(model, [vectors[first:last]], [own])
         log_odds.append(odds[start - first : stop - first].copy())
@@ -297,7 +284,7 @@ def _stated_starts(row: TokenRow, context: PredictionContext) -> NDArray[np.floa
     """Make log-odds of the boundaries that Docs and their lines state, 0 where they do not."""
     mode = context.settings.sentences
     if mode == "doc":
-        return np.full(len(row), -CERTAIN)
+        return np.full(row.n_tokens, -CERTAIN)
     known = row.starts
     if row.has_label.any():
         known = annotated_starts(row, context.labels[ROOT_LABEL])
@@ -305,7 +292,7 @@ def _stated_starts(row: TokenRow, context: PredictionContext) -> NDArray[np.floa
         _require_boundaries(row.docs)
         known = np.where(known == 0, -1, known)
     stated = CERTAIN * known.astype(np.float64)
-    if mode == "auto" and len(row.words) < len(row):
+    if mode == "auto":
         settings = context.settings
         for doc, place in row.docs_with(row.is_space):
             own = known[place]
@@ -329,8 +316,6 @@ def _share_starts(
     row: TokenRow, log_odds: NDArray[np.floating], stated: NDArray[np.float64]
 ) -> NDArray[np.floating]:
     """Share starts in the lines of each Doc that has any, since lines end in whitespace."""
-    if len(row.words) == len(row):
-        return log_odds
     shared = log_odds.copy()
     for doc, own in row.docs_with(row.is_space):
         shared[own] = share_starts(doc, log_odds[own], stated[own])

@@ -4,7 +4,6 @@ import copy
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, fields, replace
-from functools import cached_property
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -184,23 +183,17 @@ class Settings:
                 f"{self.decode!r}: they are about labels too"
             )
 
-    @cached_property
+    @property
     def finds_details(self) -> bool:
         """Whether parses come with probabilities, alternatives or distributions."""
         optional = (self.arc_threshold, self.alternatives, self.distribution_threshold)
         return self.confidence or self.keep_trees or optional != (None, None, None)
 
-    @property
-    def needs_attributes(self) -> bool:
-        """Whether there is something for extension attributes to read."""
-        return self.finds_details or self.guidelines is not None
-
     def as_config(self) -> dict[str, Any]:
         """Return the settings as in a config, and functions as they are if they have no block."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
         return {
             name: copy.deepcopy(value.config) if isinstance(value, RegisteredFunction) else value
-            for name, value in values.items()
+            for name, value in vars(self).items()
         }
 
 
