@@ -213,7 +213,7 @@ def qrnn(
 cdef class QRNN:
     """A quasi-recurrent layer in prediction, and the layer that its states go through.
 
-    `W` and `bias` are those of `qrnn`. Gates of a few sentences at a time are computed, and stay in
+    `W` and `bias` are as for `qrnn`. Gates of a few sentences at a time are computed, and stay in
     the processor's caches.
     """
     cdef list sides

@@ -71,7 +71,7 @@ class UDGuidelines:
 
     def __call__(self, sentences: Sequence[WordsOfDoc]) -> "UDRules":
         """Make the rules for sentences."""
-        words, stop = read_words(sentences), 0
+        words, stop = read_words(list(sentences)), 0
         for doc, tokens in sentences:
             start, stop = stop, stop + len(tokens) + 1
             if self.fixed_tags or FIXED_TAGS in doc.user_data:

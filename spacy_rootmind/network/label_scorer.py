@@ -144,11 +144,12 @@ def prepare(read: Read, model: Model[LabelInput, OutT]) -> Predict:
             kept[model.id] = *parts, *(layer(X.rows) for layer in sums)
         D, H, A, B = kept[model.id]
         # With many arcs of few words, as in alternative trees, words are multiplied once.
-        words, places = deps, slice(None)
         if len(deps) > len(D):
             words, places = np.unique(deps, return_inverse=True)
-        DU = product(D[words]).reshape((-1, *U.shape[1:]))[places]
-        scores = (DU @ H[heads][:, :, None])[:, :, 0]
+            DU = product(D[words])[places]
+        else:
+            DU = product(D[deps])
+        scores = (DU.reshape((-1, *U.shape[1:])) @ H[heads][:, :, None])[:, :, 0]
         return scores + output(kernel.arc_maxout(A, B, C, deps, heads, buckets)[0])
 
     return predict

@@ -505,7 +505,7 @@ class RootMST(TrainablePipe):
         for doc, parse in zip(docs, scores, strict=True):
             annotate(doc, parse)
             # A Doc of another pipeline, or one that was made before the component, has another one.
-            if not isinstance(doc.noun_chunks_iterator, NounChunks):
+            if not isinstance(cast(Any, doc).noun_chunks_iterator, NounChunks):
                 adopt_noun_chunks(doc)
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
