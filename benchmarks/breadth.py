@@ -4,8 +4,8 @@ Usage: python benchmarks/breadth.py --ud DIR [--treebanks NAME ...] [--systems N
 
 projects/ud trains pipelines with its defaults and one seed, and UDPipe 1 is trained on the same
 files with its own defaults (`udpipe.py`), as is the pipeline that spaCy's `init config` writes. A
-treebank without a training set is trained on its dev set. Scores are F1 by the official scorer, from
-raw text with paragraphs. Each training is a process of one thread; its CPU time includes reading,
+treebank without a training set is trained on its dev set. Scores are F1 by the official scorer,
+from raw text with paragraphs. Each training is a process of one thread; its CPU time includes reading,
 evaluations on the dev set, and saving.
 
 Needs the packages udtools and ufal.udpipe. Each finished training is a line in breadth.jsonl: a run

@@ -61,20 +61,32 @@ use_simd(True)
 # --- products ----------------------------------------------------------------------------------
 
 
-cdef class Weights:
-    """Weights of a product, (n_in, n_out), in the order in which the processor reads them.
+cdef class Dense:
+    """A dense layer in prediction: products of rows and weights, and what follows them.
 
-    Products are NumPy's where it has no AVX2.
+    A bias is added; with one of shape (w, p), p = 2 or 3, only the largest of each p neighbours
+    stays. A residual is added, and the rows are normalized by `G` and `b` of `layer_norm`. All but
+    the products can be left out.
+
+    Weights, (n_in, n_out), are kept in the order in which the processor reads them. Products are
+    NumPy's where it has no AVX2.
     """
     cdef Product product
     cdef object plain
     cdef float[:, :, ::1] panels
-    cdef Py_ssize_t n_in, n_out
+    cdef const float[:, ::1] bias
+    cdef const float[::1] G, b
+    cdef int[::1] which     # that nobody reads
+    cdef Py_ssize_t n_in, n_out, width
 
-    def __cinit__(self, plain not None):
+    def __cinit__(self, plain not None, bias=None, norm=(None, None)):
         cdef Py_ssize_t n_panels
         self.product = product
         self.n_in, self.n_out = plain.shape
+        self.width = self.n_out if bias is None else len(bias)
+        self.bias = None if bias is None else bias.reshape(len(bias), -1)
+        self.G, self.b = norm
+        self.which = np.empty(self.width, dtype=np.int32)
         if product.multiply is NULL:
             self.plain = np.array(plain, dtype=np.float32, order="C")
             return
@@ -84,7 +96,7 @@ cdef class Weights:
         panels = filled.reshape(self.n_in, n_panels, product.columns).swapaxes(0, 1)
         self.panels = np.ascontiguousarray(panels)
 
-    cdef int apply(self, const float* rows, Py_ssize_t n, float* out) except -1 nogil:
+    cdef int multiply(self, const float* rows, Py_ssize_t n, float* out) except -1 nogil:
         """Multiply n rows, (n, n_in), by the weights, to `out`, (n, n_out)."""
         if self.product.multiply is not NULL:
             self.product.multiply(rows, n, self.n_in, &self.panels[0, 0, 0], out, self.n_out)
@@ -95,38 +107,49 @@ cdef class Weights:
         return 0
 
     cdef const float[:, ::1] as_rows(self, rows):
-        cdef const float[:, ::1] found = np.ascontiguousarray(rows)
+        cdef const float[:, ::1] found = np.ascontiguousarray(rows, np.float32)
         if found.shape[1] != self.n_in:
             raise ValueError(f"expected rows of width {self.n_in}, received {found.shape[1]}")
         return found
 
-    def multiply(self, rows not None):
-        """Multiply rows, (n, n_in), by the weights: (n, n_out)."""
+    def __call__(self, rows not None, const float[:, ::1] residual=None):
+        """Compute rows (n, w) from rows (n, n_in), and from a residual (n, w) if there is one."""
         cdef const float[:, ::1] X = self.as_rows(rows)
-        products = np.empty((X.shape[0], self.n_out), dtype=np.float32)
-        cdef float[:, ::1] out = products
-        if products.size:
-            with nogil:
-                self.apply(&X[0, 0], X.shape[0], &out[0, 0])
-        return products
+        cdef Py_ssize_t n = X.shape[0], first = 0, stop, i
+        cdef const float* added = NULL
+        found = np.empty((n, self.width), dtype=np.float32)
+        cdef float[:, ::1] out = found, products = found
+        if not found.size:
+            return found
+        if self.n_out > self.width or self.G is not None:
+            products = np.empty((min(n, ROWS), self.n_out), dtype=np.float32)
+        with nogil:
+            while first < n:
+                stop = min(first + products.shape[0], n)
+                self.multiply(&X[first, 0], stop - first, &products[0, 0])
+                for i in range(first, stop):
+                    if residual is not None:
+                        added = &residual[i, 0]
+                    self.finish(&products[i - first, 0], added, &out[i, 0])
+                first = stop
+        return found
 
-    def maxout(self, rows not None, const float[:, ::1] bias not None):
-        """Find the largest of each p neighbours in the products plus a bias, as `maxout`."""
-        cdef const float[:, ::1] X = self.as_rows(rows)
-        cdef Py_ssize_t block, first, n, w = bias.shape[0]
-        largest = np.empty((X.shape[0], w), dtype=np.float32)
-        cdef float[:, ::1] out = largest
-        cdef float[:, ::1] products = np.empty((min(X.shape[0], ROWS), self.n_out), np.float32)
-        cdef int[::1] which = np.empty(w, dtype=np.int32)
-        if largest.size:
-            with nogil:
-                for block in range((X.shape[0] + ROWS - 1) // ROWS):
-                    first = block * ROWS
-                    n = min(ROWS, X.shape[0] - first)
-                    self.apply(&X[first, 0], n, &products[0, 0])
-                    find_largest(&products[0, 0], n, bias, &out[first, 0], &which[0], 0)
-        return largest
-
+    cdef void finish(self, float* row, const float* residual, float* out) noexcept nogil:
+        """Make a row of `out` from a row of products, which changes and may be the same one."""
+        cdef Py_ssize_t k, w = self.width
+        if self.n_out > w:
+            find_largest(row, 1, self.bias, out, &self.which[0], 0)
+            memcpy(row, out, w * sizeof(float))
+        elif self.bias is not None:
+            for k in range(w):
+                row[k] += self.bias[k, 0]
+        if residual is not NULL:
+            for k in range(w):
+                row[k] += residual[k]
+        if self.G is not None:
+            layer_passes.layer_norm(row, &self.G[0], &self.b[0], out, w)
+        elif row is not out:
+            memcpy(out, row, w * sizeof(float))
 
 cdef void find_largest(
     const float* rows, Py_ssize_t n, const float[:, ::1] bias, float* out, int* which,
@@ -187,38 +210,47 @@ def qrnn(
     return cells.base, states.base
 
 
-def qrnn_states(
-    rows, list sides, const float[:, :, ::1] bias, const Py_ssize_t[::1] roots,
-    const Py_ssize_t[::1] lengths
-):
-    """Find the states of `qrnn` from rows and the weights of both directions.
+cdef class QRNN:
+    """A quasi-recurrent layer in prediction, and the layer that its states go through.
 
-    Gates of a few sentences at a time are computed, and stay in the processor's caches.
+    `W` and `bias` are as for `qrnn`. Gates of a few sentences at a time are computed, and stay in
+    the processor's caches.
     """
-    cdef Weights weights = sides[0]
-    cdef const float[:, ::1] X = weights.as_rows(rows)
-    cdef Py_ssize_t h = bias.shape[2] // 3, n_sentences = roots.shape[0], first, stop, i, row, n
-    cdef Py_ssize_t room = ROWS + np.max(lengths, initial=0)
-    cdef int side
-    cdef float[:, ::1] gates = np.empty((room, 3 * h), dtype=np.float32)
-    cdef float[:, ::1] cells = np.empty((room, h), dtype=np.float32)
-    cdef float[:, ::1] states = np.empty((X.shape[0], 2 * h), dtype=np.float32)
-    for side in range(2):
-        weights, stop = sides[side], 0
-        while stop < n_sentences:
-            first, n = stop, 0
-            while stop < n_sentences and n < ROWS:
-                n += lengths[stop] + 1
-                stop += 1
-            with nogil:
-                weights.apply(&X[roots[first], 0], n, &gates[0, 0])
-                for i in range(first, stop):
-                    row = roots[i] - roots[first]
-                    run_direction(
-                        &gates[row, 0], &bias[side, 0, 0], lengths[i] + 1, side, &cells[row, 0],
-                        &states[roots[i], side * h], h
-                    )
-    return states.base
+    cdef list sides
+    cdef const float[:, :, ::1] bias
+    cdef Dense project
+
+    def __cinit__(self, W not None, const float[:, :, ::1] bias not None, Dense project not None):
+        self.sides, self.bias, self.project = [Dense(own) for own in W], bias, project
+
+    def __call__(self, rows_and_layout not None):
+        """Compute rows from the pair of rows, which are also the residual, and their layout."""
+        rows, layout = rows_and_layout
+        cdef Dense weights = self.sides[0]
+        cdef const float[:, ::1] X = weights.as_rows(rows)
+        cdef const Py_ssize_t[::1] roots = layout.roots, lengths = layout.lengths
+        cdef Py_ssize_t h = self.bias.shape[2] // 3, first, stop, i, row, n
+        cdef Py_ssize_t room = ROWS + np.max(lengths, initial=0)
+        cdef int side
+        cdef float[:, ::1] gates = np.empty((room, 3 * h), dtype=np.float32)
+        cdef float[:, ::1] cells = np.empty((room, h), dtype=np.float32)
+        cdef float[:, ::1] states = np.empty((X.shape[0], 2 * h), dtype=np.float32)
+        for side in range(2):
+            weights, stop = self.sides[side], 0
+            while stop < roots.shape[0]:
+                first, n = stop, 0
+                while stop < roots.shape[0] and n < ROWS:
+                    n += lengths[stop] + 1
+                    stop += 1
+                with nogil:
+                    weights.multiply(&X[roots[first], 0], n, &gates[0, 0])
+                    for i in range(first, stop):
+                        row = roots[i] - roots[first]
+                        run_direction(
+                            &gates[row, 0], &self.bias[side, 0, 0], lengths[i] + 1, side,
+                            &cells[row, 0], &states[roots[i], side * h], h
+                        )
+        return self.project(states.base, X)
 
 
 def qrnn_gradient(
@@ -329,15 +361,12 @@ def softmax_heads(const float[:, :, ::1] scores, const Py_ssize_t[::1] lengths):
 # --- windows of words --------------------------------------------------------------------------
 
 
-def windows(const float[:, ::1] rows, const Py_ssize_t[::1] places):
+def windows(const float[:, ::1] rows, const Py_ssize_t[::1] places not None):
     """Join the rows before, at and after each place, in ascending order: (n_places, 3 w).
 
-    Neighbours that are no places themselves are zeros. Without places, each row is one.
+    Neighbours that are no places themselves are zeros.
     """
-    cdef Py_ssize_t w = rows.shape[1], n = rows.shape[0], i, step, place
-    cdef bint is_there
-    if places is not None:
-        n = places.shape[0]
+    cdef Py_ssize_t w = rows.shape[1], n = places.shape[0], i, step, place
     found = np.empty((n, 3 * w), dtype=np.float32)
     cdef float[:, ::1] out = found
     if not w:
@@ -345,12 +374,8 @@ def windows(const float[:, ::1] rows, const Py_ssize_t[::1] places):
     with nogil:
         for i in range(n):
             for step in range(-1, 2):
-                is_there = 0 <= i + step < n
-                place = i + step
-                if is_there and places is not None:
-                    place = places[i] + step
-                    is_there = places[i + step] == place
-                if is_there:
+                place = places[i] + step
+                if 0 <= i + step < n and places[i + step] == place:
                     memcpy(&out[i, (step + 1) * w], &rows[place, 0], w * sizeof(float))
                 else:
                     memset(&out[i, (step + 1) * w], 0, w * sizeof(float))
@@ -378,21 +403,6 @@ def find_distances(
         else:
             out[i] = buckets[max(-far, min(heads[i] - deps[i], far)) + far]
     return found
-
-
-def find_distinct(const Py_ssize_t[:] rows, Py_ssize_t n_rows):
-    """List rows without repetition, in the order of their first arcs, and each one's place."""
-    cdef Py_ssize_t i, n = 0
-    cdef Py_ssize_t[::1] place_of_row = np.full(n_rows, -1, dtype=np.intp)
-    distinct, places = np.empty((2, rows.shape[0]), dtype=np.intp)
-    cdef Py_ssize_t[::1] out = distinct, out_places = places
-    for i in range(rows.shape[0]):
-        if place_of_row[rows[i]] < 0:
-            place_of_row[rows[i]] = n
-            out[n] = rows[i]
-            n += 1
-        out_places[i] = place_of_row[rows[i]]
-    return distinct[:n], places
 
 
 def arc_maxout(

@@ -221,12 +221,6 @@ class ParseDetails:
             **{name: part and part.over_tokens(words, len(tree)) for name, part in parts.items()},
         )
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing was found."""
-        parts = self.confidence, self.arcs, self.alternatives, self.trees, self.guideline_status
-        return not self.distributions and parts.count(None) == len(parts)
-
     def to_dict(self) -> dict[str, Any]:
         """Convert to arrays, numbers, lists and dicts, which spaCy can serialize."""
         data = {name: value for name, value in vars(self).items() if value is not None}

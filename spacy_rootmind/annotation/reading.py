@@ -46,27 +46,17 @@ def annotated_heads(
     return heads, deps
 
 
-def annotated_boundaries(row: TokenRow) -> NDArray[np.int8]:
-    """Read whether each token starts a sentence: 1 yes, -1 no, 0 unknown.
-
-    The first token of a Doc does; an unannotated whitespace token does not, nor does the first word
-    if there is whitespace before it.
-    """
-    return _start_with_words(row, row.marks.copy())
-
-
 def annotated_starts(row: TokenRow, root_label: str) -> NDArray[np.int8]:
     """Infer whether each token starts a sentence: 1 yes, -1 no, 0 unknown.
 
-    Like `annotated_boundaries`, except where heads are missing and spaCy derived the boundaries
+    These are `TokenRow.starts`, except where heads are missing and spaCy derived the boundaries
     from the heads. A word without a head may belong to the sentence on either side, so the
     boundaries next to it are unknown; within a tree, no sentence starts. A token that is its own
     head without the root's label counts as one without a head, if the Doc has tokens with the
     root's label.
     """
-    known = annotated_boundaries(row)
-    parsed = row.docs_with(row.has_label)
-    for doc, place in parsed:
+    known = row.starts.copy()
+    for doc, place in row.docs_with(row.has_label):
         if not doc.has_annotation("SENT_START"):
             continue
         tops, has_root = _trees(doc, root_label)
@@ -74,7 +64,13 @@ def annotated_starts(row: TokenRow, root_label: str) -> NDArray[np.int8]:
             own = known[place]
             own[np.append(False, ~(has_root[1:] & has_root[:-1]))] = 0
             own[_within_a_tree(tops)] = -1
-    return _start_with_words(row, known) if parsed else known
+    # No sentence of whitespace.
+    first_words = np.searchsorted(row.words, row.bounds)
+    cannot_start = row.is_space.copy()
+    cannot_start[row.words[first_words[first_words < len(row.words)]]] = True
+    known[cannot_start & (known == 0)] = -1
+    known[row.bounds[row.bounds < row.n_tokens]] = 1
+    return known
 
 
 def training_start_marks(doc: Doc, root_label: str) -> NDArray[np.bool_]:
@@ -89,22 +85,9 @@ def training_start_marks(doc: Doc, root_label: str) -> NDArray[np.bool_]:
     if (known == 0).any() and doc.has_annotation("DEP"):
         _, has_root = _trees(doc, root_label)
         comes_after_a_tree = np.cumsum(has_root) > has_root
-        marked = annotated_boundaries(row) == 1
+        marked = row.starts == 1
         starts |= marked & (known == 0) & has_root & comes_after_a_tree
     return starts
-
-
-def _start_with_words(row: TokenRow, known: NDArray[np.int8]) -> NDArray[np.int8]:
-    """Rule out unknown starts that would make a sentence of whitespace; changes `known` in place.
-
-    Whitespace belongs to the sentence before it, at the start of a Doc to the first one.
-    """
-    is_first_word = np.searchsorted(row.words, row.firsts)
-    cannot_start = row.is_space.copy()
-    cannot_start[row.words[is_first_word[is_first_word < len(row.words)]]] = True
-    known[cannot_start & (known == 0)] = -1
-    known[row.firsts] = 1
-    return known
 
 
 def _trees(doc: Doc, root_label: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

@@ -51,13 +51,15 @@ class TokenRow:
     Attributes
     ----------
     docs : list of Doc
+    n_tokens : int
     bounds : int array of shape (n_docs + 1,)
         The first token of each Doc, and the number of all tokens.
-    firsts : int array
-        The first token of each Doc that has any.
-    is_space, is_alpha, has_label : bool array of shape (n_tokens,)
+    has_label, is_space, is_alpha : bool array of shape (n_tokens,)
     marks : int8 array of shape (n_tokens,)
         Marks of sentence starts: 1 yes, -1 no, 0 unknown.
+    starts : int8 array of shape (n_tokens,)
+        The same where each Doc starts a sentence, and unmarked whitespace does not, nor does the
+        first word of a Doc if there is whitespace before it.
     words : int array of shape (n_words,)
         The tokens that are not whitespace.
     """
@@ -65,15 +67,11 @@ class TokenRow:
     def __init__(self, docs: Sequence[Doc]) -> None:
         self.docs = list(docs)
         self.bounds = np.cumsum([0, *map(len, self.docs)])
-        self.firsts = self.bounds[:-1][self.bounds[1:] > self.bounds[:-1]]
-        columns = read_tokens(self.docs)
-        self.has_label, self.is_space, self.is_alpha = columns[[3, 5, 6]] != 0
-        self.marks = columns[4].astype(np.int8)
-        self.words = np.flatnonzero(~self.is_space)
-
-    def __len__(self) -> int:
-        """Count the tokens."""
-        return len(self.is_space)
+        self.n_tokens = int(self.bounds[-1])
+        _, flags = read_tokens(self.docs)
+        self.has_label, self.is_space, self.is_alpha = flags[:3].view(np.bool_)
+        self.marks, self.starts = flags[3:]
+        self.words = (~self.is_space).nonzero()[0]
 
     def place(self, number: int) -> slice:
         """Return the place of a Doc among all tokens."""
@@ -102,10 +100,8 @@ def sentence_starts(doc: Doc) -> Starts:
 
     A Doc without boundaries counts as one sentence.
     """
-    starts = np.zeros(0, dtype="i8")
-    if len(doc) and doc.has_annotation("SENT_START"):
-        starts = np.flatnonzero(TokenRow([doc]).marks == 1)
-    return bounds(starts, len(doc))
+    row = TokenRow([doc])
+    return row_starts(row, row.marks)
 
 
 def bounds(starts: Sequence[int] | NDArray[np.int64], n_tokens: int) -> Starts:
@@ -141,10 +137,10 @@ def sentences_of(doc: Doc) -> Sentences:
 
 
 def row_starts(row: TokenRow, log_odds: NDArray[np.floating]) -> Starts:
-    """List the tokens with positive log-odds, and the bounds of Docs."""
-    is_bound = np.ones(len(row) + 1, dtype=np.bool_)
+    """List the tokens with positive log-odds or marks, and the bounds of Docs."""
+    is_bound = np.empty(row.n_tokens + 1, dtype=np.bool_)
     np.greater(log_odds, 0, out=is_bound[:-1])
-    is_bound[row.firsts] = True
+    is_bound[row.bounds] = True
     return is_bound.nonzero()[0]
 
 
@@ -158,6 +154,8 @@ def choose_starts(
     returns the first tokens of the sentences that were split because of it.
     """
     starts, words = row_starts(row, log_odds), row.words
+    if len(words) <= max_words:
+        return starts, starts[:0]
     first = np.searchsorted(words, starts)
     too_long = np.flatnonzero(np.diff(first) > max_words)
     added = [
@@ -174,7 +172,7 @@ def join_wordless(row: TokenRow, log_odds: NDArray[np.floating]) -> NDArray[np.f
     marks between two sentences with words are divided at the most plausible boundary: where most
     whitespace is, then where the fewest marks are on the wrong side, then where it is most likely.
     """
-    if not len(row):
+    if not row.n_tokens:
         return log_odds
     starts = row_starts(row, log_odds)
     # Nearly all sentences have a word of letters alone: the others are looked at more closely.
@@ -182,7 +180,7 @@ def join_wordless(row: TokenRow, log_odds: NDArray[np.floating]) -> NDArray[np.f
     if has_alphabetic.all():
         return log_odds
     is_fixed = np.append(log_odds[starts[:-1]] >= CERTAIN / 2, True)
-    is_fixed[np.searchsorted(starts, row.firsts)] = True
+    is_fixed[np.searchsorted(starts, row.bounds)] = True
     joined = log_odds.copy()
     for first, last in _wordless_runs(row, starts.tolist(), has_alphabetic, is_fixed):
         joined[starts[first + 1 : last]] = JOINED

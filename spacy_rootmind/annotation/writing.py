@@ -12,12 +12,7 @@ from spacy.tokens import Doc
 from spacy_rootmind.annotation import doc_trees
 from spacy_rootmind.annotation.details import ParseDetails
 from spacy_rootmind.annotation.records import UnreadableDetailsError, store_records
-from spacy_rootmind.annotation.sentences import (
-    SPACE_LABEL,
-    Starts,
-    TokenRow,
-    scored_tokens,
-)
+from spacy_rootmind.annotation.sentences import SPACE_LABEL, Starts, TokenRow
 from spacy_rootmind.annotation.teacher_records import read_distributions
 from spacy_rootmind.annotation.warn_once import WarnOnce
 
@@ -30,12 +25,12 @@ class ParsedSentences(NamedTuple):
     """The trees of sentences over their words, one after the other, and the details of each.
 
     Heads and labels have a row for the ROOT of each sentence and then one for each word: heads as
-    returned by `decode`, and numbers of labels.
+    returned by `decode`, and numbers of labels. Details are None where nothing was asked for.
     """
 
     heads: NDArray[np.int32]
     labels: NDArray[np.int32]
-    details: Sequence[ParseDetails]
+    details: Sequence[ParseDetails | None]
 
 
 class DocParse(NamedTuple):
@@ -61,15 +56,16 @@ def join_sentences(
     """
     names, parses = (*labels, SPACE_LABEL), []
     heads, numbers = doc_trees.join_trees(starts, row.words, trees.heads, trees.labels, len(labels))
-    words, stops = scored_tokens(row, starts), np.searchsorted(starts, row.bounds).tolist()
+    stops = np.searchsorted(starts, row.bounds).tolist()
     for number, sentences in enumerate(itertools.starmap(range, itertools.pairwise(stops))):
         place, details = row.place(number), []
         for i in sentences:
-            if not trees.details[i].is_empty:
+            of_words = trees.details[i]
+            if of_words is not None:
                 first, stop = starts[i : i + 2].tolist()
                 # The confidence is that of this tree: with other heads it no longer holds.
                 tree = heads[first:stop] - np.int32(first)
-                found = trees.details[i].over_tokens(words[i] - first, tree)
+                found = of_words.over_tokens((~row.is_space[first:stop]).nonzero()[0], tree)
                 details.append((first - place.start, stop - place.start, found))
         own = starts[sentences.start : sentences.stop + 1] - place.start
         own_heads = heads[place] - np.int32(place.start)
@@ -87,7 +83,8 @@ def annotate(doc: Doc, parse: DocParse) -> None:
         hashes[label] = doc.vocab.strings.add(parse.label_names[label])
     doc_trees.set_trees(doc, parse.heads, hashes[parse.labels], parse.starts)
     # Even without new details: an earlier parse's no longer hold.
-    store_records(doc, [_with_earlier_teachers(doc, *details) for details in parse.details])
+    if parse.details or doc.user_data:
+        store_records(doc, [_with_earlier_teachers(doc, *details) for details in parse.details])
 
 
 def _with_earlier_teachers(

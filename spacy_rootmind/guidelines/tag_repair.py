@@ -159,7 +159,7 @@ def _doubtful(docs: Sequence[Doc]) -> list[int]:
 
     Few Docs are, and finding them is several times as fast as checking all trees.
     """
-    pos, morph = read_tokens(list(docs))[:2]
+    pos, morph, _ = read_tokens(list(docs))[0]
     labels, strings = labels_of(docs), docs[0].vocab.strings
     has_external = [key for key in set(morph.tolist()) if key and "ExtPos" in strings[key]]
     fits = GUIDELINES.tables.fits_tag[NUMBER_OF_POS[pos.astype(np.intp)], labels]

@@ -27,7 +27,7 @@ from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
 RulesOfSentences = Callable[[Sequence[WordsOfDoc]], Rules]
 """Makes the rules on the trees of sentences."""
 
-Guidelines = Callable[[Sequence[str]], RulesOfSentences]
+Guidelines = Callable[[tuple[str, ...]], RulesOfSentences]
 """Given the names of all labels by number, the root's first; raises ValueError for other labels
 than it is for."""
 
@@ -56,12 +56,8 @@ def ud_guidelines(fixed_tags: bool = False) -> Guidelines:
     return RegisteredFunction(config, partial(_guidelines_for, fixed_tags))
 
 
-def _guidelines_for(fixed_tags: bool, labels: Sequence[str]) -> "UDGuidelines":
-    return _compile(tuple(labels), fixed_tags)
-
-
 @lru_cache(maxsize=8)
-def _compile(labels: tuple[str, ...], fixed_tags: bool) -> "UDGuidelines":
+def _guidelines_for(fixed_tags: bool, labels: tuple[str, ...]) -> "UDGuidelines":
     return UDGuidelines(labels, fixed_tags)
 
 
@@ -76,7 +72,7 @@ class UDGuidelines:
 
     def __call__(self, sentences: Sequence[WordsOfDoc]) -> "UDRules":
         """Make the rules for sentences."""
-        words, stop = read_words(sentences), 0
+        words, stop = read_words(list(sentences)), 0
         for doc, tokens in sentences:
             start, stop = stop, stop + len(tokens) + 1
             if self.fixed_tags or FIXED_TAGS in doc.user_data:
@@ -177,31 +173,35 @@ class UDRules:
         self, sentences: Sequence[int], heads: _Trees, labels: _Trees
     ) -> NDArray[np.bool_]:
         """Mark the trees of these sentences that break no rule."""
-        valid = np.ones(len(sentences), dtype=np.bool_)
-        valid[[number for number, _ in self._invalid_trees(sentences, heads, labels)]] = False
-        return valid
+        broken, _, _, bounds = self._find_broken(sentences, heads, labels)
+        return ~np.logical_or.reduceat(broken, bounds[:-1])
 
     def _invalid_trees(
         self, sentences: Sequence[int], heads: _Trees, labels: _Trees
     ) -> Iterator[tuple[int, Tree]]:
-        """List the trees that break rules, each with its place among all.
+        """List the trees that break rules, each with its place among all."""
+        broken, all_heads, all_labels, bounds = self._find_broken(sentences, heads, labels)
+        wrong = np.searchsorted(bounds, np.flatnonzero(broken), side="right") - 1
+        for number in np.unique(wrong).tolist():
+            own = slice(*bounds[number : number + 2].tolist())
+            words = self.words_of(sentences[number])
+            yield number, Tree(self.tables, words, all_heads[own], all_labels[own], broken[own])
+
+    def _find_broken(
+        self, sentences: Sequence[int], heads: _Trees, labels: _Trees
+    ) -> tuple[NDArray[np.uint16], NDArray[np.int32], NDArray[np.int32], NDArray[np.intp]]:
+        """Find the rules that words break; also returns all trees in arrays, and their bounds.
 
         An array of heads or labels may hold several trees, one after the other.
         """
         chosen = np.array(sentences, dtype=np.intp)
-        sizes, stops = self.sizes[chosen], np.cumsum(self.sizes[chosen])
-        all_heads, all_labels = (
-            np.concatenate([*each, np.zeros(0, np.int32)], dtype=np.int32)
-            for each in (heads, labels)
-        )
+        sizes, none = self.sizes[chosen], np.zeros(0, np.int32)
+        all_heads = np.concatenate([*heads, none], dtype=np.int32)
+        all_labels = np.concatenate([*labels, none], dtype=np.int32)
         broken = self.tables.kernel.find_broken(
             self.words, self.starts[chosen], sizes, all_heads, all_labels
         )
-        wrong = np.searchsorted(stops, np.flatnonzero(broken), side="right")
-        for number in np.unique(wrong).tolist():
-            own = slice(stops[number] - sizes[number], stops[number])
-            words = self.words_of(sentences[number])
-            yield number, Tree(self.tables, words, all_heads[own], all_labels[own], broken[own])
+        return broken, all_heads, all_labels, np.append(0, np.cumsum(sizes))
 
 
 # --- all labels --------------------------------------------------------------------------------
@@ -222,6 +222,6 @@ def number_of_label(name: str) -> int:
 
 def labels_of(docs: Sequence[Doc]) -> NDArray[np.int32]:
     """List the number of each token's label, MISSING for labels of other schemes."""
-    labels, strings = read_tokens(list(docs))[3].tolist(), docs[0].vocab.strings
+    labels, strings = read_tokens(list(docs))[0][2].tolist(), docs[0].vocab.strings
     numbers = {label: number_of_label(strings[label]) for label in set(labels)}
     return np.fromiter(map(numbers.__getitem__, labels), np.int32, len(labels))

@@ -4,8 +4,8 @@ An int8 array of shape (5, n_places) has a column for ROOT before the words of e
 the rows TAG, EXTERNAL, NEGATIVE, POSSESSIVE and SPACE_AFTER.
 """
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,18 +33,6 @@ for _name, _pos in IDS.items():
     NUMBER_OF_POS[_pos] = NUMBER_OF_TAG.get(_name, 0)
 
 
-# Features as rules read them, by the hash that all vocabs have of these; and how many are kept.
-_FEATS: dict[int, tuple[int, bool, bool]] = {}
-_MAX_FEATS = 4096
-
-
-def read_words(sentences: Sequence[WordsOfDoc]) -> Words:
-    """Read what rules need of the words of sentences."""
-    if len(_FEATS) > _MAX_FEATS:
-        _FEATS.clear()
-    return doc_trees.read_words(list(sentences), NUMBER_OF_POS, _FEATS, _read_feats)
-
-
 def make_words(tags: Sequence[int] | NDArray[np.integer], feats: Sequence[str]) -> Words:
     """Make all but the last row, without ROOT, of places in TAGS and features as in CoNLL-U."""
     found = np.array([_read_feats(each) for each in feats], dtype=np.int8).reshape(-1, 3)
@@ -62,3 +50,10 @@ def _read_feats(feats: str) -> tuple[int, bool, bool]:
     name = found["ExtPos"].partition(",")[0] if "ExtPos" in found else None
     external = -1 if name is None else NUMBER_OF_TAG.get(name, NUMBER_OF_TAG["X"])
     return external, found.get("Polarity") == "Neg", found.get("Poss") == "Yes"
+
+
+# Keeps features as rules read them by their hash, which is the same in all vocabs.
+read_words: Callable[[list[WordsOfDoc]], Words] = partial(
+    doc_trees.read_words, number_of_pos=NUMBER_OF_POS, known={}, read_feats=_read_feats
+)
+"""Reads what rules need of the words of sentences."""

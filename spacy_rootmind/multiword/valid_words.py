@@ -115,7 +115,7 @@ class Tokens:
         # The first ROOT serves all Docs.
         self.words = np.delete(words, row.bounds[1:-1] + np.arange(1, len(row.docs)), axis=1)
         self.labels = np.append(np.int32(MISSING), labels_of(row.docs))
-        self.heads = np.arange(len(row) + 1)
+        self.heads = np.arange(row.n_tokens + 1)
         to_head = np.concatenate([doc.to_array(HEAD) for doc in row.docs]).astype(np.int64)
         self.heads[1:] = np.where(to_head == 0, ROOT, self.heads[1:] + to_head)
 

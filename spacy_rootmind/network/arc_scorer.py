@@ -1,7 +1,6 @@
 """Biaffine arc scores with relative position (Dozat & Manning 2017, section 3)."""
 
 from collections.abc import Callable
-from functools import partial
 
 from thinc.api import Maxout, Model, uniform_init
 
@@ -9,7 +8,7 @@ from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network import distance
 from spacy_rootmind.network.dropout import RATE, sentence_dropout
 from spacy_rootmind.network.layout import Bucket, Layout
-from spacy_rootmind.network.ops import Products
+from spacy_rootmind.network.ops import Compiled, Predict, Read, prepare_dense
 from spacy_rootmind.network.types import Floats2d, Floats3d
 
 InT = tuple[Floats2d, Layout]
@@ -43,7 +42,7 @@ def BiaffineArcs(hidden_width: int, dropout: float, nI: int | None = None) -> Mo
     """
     return Model(
         "biaffine_arcs",
-        partial(forward, Products()),
+        Compiled(prepare, forward),
         init=init,
         dims={"nI": nI, "nH": hidden_width},
         params={"W": None, "b": None, "dep_distance": None, "head_distance": None},
@@ -66,8 +65,23 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -
     model.set_param("head_distance", small[width:])
 
 
+def prepare(read: Read, model: Model[InT, OutT]) -> Predict:
+    """Prepare the weights for prediction on a CPU."""
+    dep_layer, head_layer = (prepare_dense(read, layer) for layer in model.layers)
+    product = kernel.Dense(read(model, "W"), read(model, "b"))
+    near = [kernel.Dense(read(model, name)) for name in ("dep_distance", "head_distance")]
+
+    def predict(X: InT) -> OutT:
+        rows, layout = X
+        D, H = dep_layer(rows), head_layer(rows)
+        parts = product(D), H, near[0](D), near[1](H)
+        return [_score_bucket(bucket, *parts) for bucket in layout.buckets]
+
+    return predict
+
+
 def forward(
-    products: Products, model: Model[InT, OutT], X: InT, is_train: bool
+    model: Model[InT, OutT], X: InT, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
     """Score the arcs; the callback takes gradients of the scores to the gradient of the rows."""
     rows, layout = X
@@ -80,9 +94,8 @@ def forward(
     W: Floats2d = model.get_param("W")
     dep_distance: Floats2d = model.get_param("dep_distance")
     head_distance: Floats2d = model.get_param("head_distance")
-    DW = products.multiply(model, "W", W, D, is_train) + model.get_param("b")
-    D_near = products.multiply(model, "dep_distance", dep_distance, D, is_train)
-    H_near = products.multiply(model, "head_distance", head_distance, H, is_train)
+    DW: Floats2d = ops.gemm(D, W) + model.get_param("b")
+    D_near, H_near = ops.gemm(D, dep_distance), ops.gemm(H, head_distance)
     scores = [_score_bucket(bucket, DW, H, D_near, H_near) for bucket in buckets]
 
     def backprop(d_scores: OutT) -> Floats2d:

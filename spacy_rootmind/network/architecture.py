@@ -309,18 +309,13 @@ def find_vectors(
     model: ParserModel, docs: Docs, is_train: bool
 ) -> tuple[list[Floats2d], Callable[[list[Floats2d]], Docs]]:
     """Compute the token vectors alone, features included, of shape (n_tokens, width) per Doc."""
-    width = model.get_dim("nI")
-    tok2vec = model.get_ref("tok2vec")
-    follow_fast_cpu(tok2vec, model)
-    grad_factor = model.attrs[GRAD_FACTOR]
-    vectors, backprop_vectors = token_vectors(
-        tok2vec, docs, width, model.ops, is_train, grad_factor=grad_factor
-    )
+    follow_fast_cpu(model.get_ref("tok2vec"), model)
+    vectors, backprop_vectors = token_vectors(model, docs, is_train)
     features = model.maybe_get_ref("features")
     if features is None:
         return vectors, backprop_vectors
     found, backprop_features = features(list(docs), is_train)
-    xp = model.ops.xp
+    xp, width = model.ops.xp, model.get_dim("nI")
     extended = [xp.hstack(parts) for parts in zip(vectors, found, strict=True)]
 
     def backprop(d_both: list[Floats2d]) -> Docs:
@@ -351,7 +346,8 @@ def require_finite(xp: Any, scores: Any, kind: str) -> None:
         If there is one.
     """
     arrays = scores if isinstance(scores, list) else [scores]
-    if not all(to_host(xp, [xp.isfinite(own).all() for own in arrays])):
+    are_finite = [xp.isfinite(own).all() for own in arrays]
+    if not all(are_finite if xp is np else to_host(xp, are_finite)):
         raise ValueError(
             f"the network's {kind} scores are not finite: training diverged, or the saved weights "
             f"are damaged"

@@ -7,8 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 from thinc.api import Linear, Maxout, Model, NumpyOps, chain
 
+from spacy_rootmind.compat import forward_of, set_forward
 from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network.layout import Layout
+from spacy_rootmind.network.ops import Compiled, Predict, Read, prepare_dense
 from spacy_rootmind.network.qrnn import QRNN
 from spacy_rootmind.network.transfer import to_device
 from spacy_rootmind.network.types import Floats1d, Floats2d
@@ -57,24 +59,16 @@ def SentenceStarts(
         scores : float array of shape (all tokens,), log-odds of a start, one Doc after another;
         `NOT_A_WORD` for whitespace.
     """
+    n_inputs = None if nI is None else nI * len(WINDOW)
+    hidden = Maxout(nO=hidden_width, nI=n_inputs, nP=3, normalize=True, dropout=0.0)
+    mlp = chain(hidden, Linear(nO=1, nI=hidden_width))
+    set_forward(mlp, Compiled(prepare_mlp, forward_of(mlp)))
     return Model(
         "sentence_starts",
         forward,
         init=init,
         dims={"nI": nI, "nH": hidden_width},
-        layers=[
-            chain(
-                Maxout(
-                    nO=hidden_width,
-                    nI=None if nI is None else nI * len(WINDOW),
-                    nP=3,
-                    normalize=True,
-                    dropout=0.0,
-                ),
-                Linear(nO=1, nI=hidden_width),
-            ),
-            *([QRNN(qrnn_width, dropout, nI)] if qrnn_width else []),
-        ],
+        layers=[mlp, *([QRNN(qrnn_width, dropout, nI)] if qrnn_width else [])],
     )
 
 
@@ -89,6 +83,13 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -
         maxout = maxout.layers[0]
     maxout.set_dim("nI", model.get_dim("nI") * len(WINDOW))
     mlp.initialize()
+
+
+def prepare_mlp(read: Read, mlp: Model[Floats2d, Floats2d]) -> Predict:
+    """Prepare the weights of the layers over windows for prediction on a CPU."""
+    maxout, norm, _, output = (node for node in mlp.walk(order="dfs_pre") if not node.layers)
+    hidden, score = prepare_dense(read, maxout, norm), prepare_dense(read, output)
+    return lambda windows: score(hidden(windows))
 
 
 def forward(
@@ -107,7 +108,9 @@ def forward(
     if not len(layout.words):
         return scores, lambda d_scores: [xp.zeros_like(own) for own in vectors]
     tokens = np.concatenate([own + start for own, start in zip(X.words, starts, strict=False)])
-    words, places = to_device(xp, [tokens, layout.words])
+    words, places = tokens, layout.words
+    if xp is not np:
+        words, places = to_device(xp, [words, places])
     rows = xp.zeros((layout.n_rows + 1, width), dtype=scores.dtype)
     rows[places] = xp.concatenate(vectors)[words]
     states, backprop_context = rows, None

@@ -5,7 +5,6 @@ number i + 1: number 0 is the root's label, which needs no score, as in `RootMST
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,7 @@ from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network import distance
 from spacy_rootmind.network.dropout import RATE, sentence_dropout
 from spacy_rootmind.network.layout import Layout
-from spacy_rootmind.network.ops import Products
+from spacy_rootmind.network.ops import Compiled, Predict, Read, prepare_dense
 from spacy_rootmind.network.transfer import to_device, to_host
 from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.network.types import Floats2d, Floats3d, Ints1d
@@ -49,6 +48,8 @@ class LabelInput(NamedTuple):
         Flat rows.
     kept : dict, optional
         In prediction, layers keep here what depends on the rows alone, for other arcs.
+    buckets : int array of shape (n_arcs,), optional
+        The buckets of the distances of arcs, for both terms, whose arcs are on the device.
     """
 
     rows: Floats2d
@@ -56,29 +57,10 @@ class LabelInput(NamedTuple):
     deps: Ints1d
     heads: Ints1d
     kept: dict[int, Any] | None = None
-
-
-class TermInput(NamedTuple):
-    """A `LabelInput` with its arcs on the device, for both terms.
-
-    `buckets` has the bucket of each arc's distance, `distinct` the dependents without repetition,
-    and `dep_of_arc` the place of each arc's dependent among them; the last two are None where they
-    save nothing.
-    """
-
-    rows: Floats2d
-    layout: Layout
-    kept: dict[int, Any] | None
-    deps: Ints1d
-    heads: Ints1d
-    buckets: Ints1d
-    distinct: Ints1d | None = None
-    dep_of_arc: Ints1d | None = None
+    buckets: Ints1d | None = None
 
 
 OutT = Floats2d
-# A value for each row, and the callback from its gradient to the rows' gradient.
-Side = tuple[Floats2d, Callable[[Floats2d], Floats2d]]
 # The network's label layer, its reference "labels".
 Labeller = Model[Any, Floats2d]
 
@@ -128,7 +110,7 @@ def BiaffineLabels(
     """
     return Model(
         "biaffine_labels",
-        forward,
+        Compiled(prepare, forward),
         init=init,
         dims={"nO": nO, "nI": nI, "nH": hidden_width},
         layers=[biaffine_term(hidden_width, dropout, rank), perceptron_term(hidden_width, dropout)],
@@ -144,11 +126,44 @@ def init(model: Model[LabelInput, OutT], X: Any = None, Y: Any = None) -> None:
         term.initialize()
 
 
+def prepare(read: Read, model: Model[LabelInput, OutT]) -> Predict:
+    """Prepare the weights for prediction on a CPU."""
+    biaffine, perceptron = model.layers
+    hidden = [prepare_dense(read, layer) for layer in biaffine.layers]
+    project = [_prepare_projection(read, biaffine, name) for name in PROJECTIONS]
+    U, C = read(biaffine, "U"), read(perceptron, "C")
+    product = kernel.Dense(U.reshape((len(U), -1)))
+    *sums, output = (prepare_dense(read, layer) for layer in perceptron.layers)
+
+    def predict(X: LabelInput) -> OutT:
+        deps, heads, buckets = _as_arcs(X)
+        kept = {} if X.kept is None else X.kept
+        if model.id not in kept:
+            sides = zip(project, hidden, strict=True)
+            parts = [own(layer(X.rows)) for own, layer in sides]
+            kept[model.id] = *parts, *(layer(X.rows) for layer in sums)
+        D, H, A, B = kept[model.id]
+        # With many arcs of few words, as in alternative trees, words are multiplied once.
+        if len(deps) > len(D):
+            words, places = np.unique(deps, return_inverse=True)
+            DU = product(D[words])[places]
+        else:
+            DU = product(D[deps])
+        scores = (DU.reshape((-1, *U.shape[1:])) @ H[heads][:, :, None])[:, :, 0]
+        return scores + output(kernel.arc_maxout(A, B, C, deps, heads, buckets)[0])
+
+    return predict
+
+
 def forward(
     model: Model[LabelInput, OutT], X: LabelInput, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
     """Add both terms; the callback takes the scores' gradient to the rows' gradient."""
-    given, (biaffine_term, perceptron_term) = _on_device(model, X, is_train), model.layers
+    deps, heads, buckets = to_device(model.ops.xp, _as_arcs(X))
+    given, (biaffine_term, perceptron_term) = (
+        X._replace(deps=deps, heads=heads, buckets=buckets),
+        model.layers,
+    )
     biaffine, backprop_biaffine = biaffine_term(given, is_train)
     perceptron, backprop_perceptron = perceptron_term(given, is_train)
 
@@ -158,27 +173,10 @@ def forward(
     return biaffine + perceptron, backprop
 
 
-def _on_device(model: Model[LabelInput, OutT], X: LabelInput, is_train: bool) -> TermInput:
-    """Copy arcs to the device."""
+def _as_arcs(X: LabelInput) -> tuple[Ints1d, Ints1d, Ints1d]:
+    """Return dependents, heads and the buckets of their distances, in NumPy arrays."""
     deps, heads = X.deps.astype(np.intp, copy=False), X.heads.astype(np.intp, copy=False)
-    arrays = [deps, heads, X.layout.arc_distances(deps, heads)]
-    # Many arcs of few words, as in alternative trees.
-    if not is_train and len(deps) > len(X.rows):
-        arrays += kernel.find_distinct(deps, len(X.rows))
-    kept = None if is_train else X.kept
-    return TermInput(X.rows, X.layout, kept, *to_device(model.ops.xp, arrays))
-
-
-def _sides(
-    model: Model[TermInput, OutT], X: TermInput, compute: Callable[[int], Side]
-) -> list[Side]:
-    """Compute what dependents, side 0, and heads, side 1, contribute to arcs; kept if asked for."""
-    if X.kept is None:
-        return [compute(0), compute(1)]
-    if model.id not in X.kept:
-        X.kept[model.id] = [compute(0), compute(1)]
-    found: list[Side] = X.kept[model.id]
-    return found
+    return deps, heads, X.layout.arc_distances(deps, heads)
 
 
 # --- the biaffine term -------------------------------------------------------------------------
@@ -186,7 +184,7 @@ def _sides(
 
 def biaffine_term(
     hidden_width: int, dropout: float, rank: int | None = None
-) -> Model[TermInput, OutT]:
+) -> Model[LabelInput, OutT]:
     """Compute [D; 1] U[l] [H; 1], with D and H perceptrons of the arc's two rows.
 
     With a rank, U is the tensor between projections P and Q of both sides.
@@ -198,7 +196,7 @@ def biaffine_term(
         params |= dict.fromkeys(PROJECTIONS)
     return Model(
         "label_biaffine",
-        partial(biaffine_forward, Products()),
+        biaffine_forward,
         init=biaffine_init,
         dims=dims,
         params=params,
@@ -207,7 +205,7 @@ def biaffine_term(
     )
 
 
-def biaffine_init(model: Model[TermInput, OutT], X: Any = None, Y: Any = None) -> None:
+def biaffine_init(model: Model[LabelInput, OutT], X: Any = None, Y: Any = None) -> None:
     """Draw the parameters; all scores start near zero."""
     for layer in model.layers:
         layer.set_dim("nI", model.get_dim("nI"))
@@ -222,27 +220,19 @@ def biaffine_init(model: Model[TermInput, OutT], X: Any = None, Y: Any = None) -
 
 
 def biaffine_forward(
-    products: Products, model: Model[TermInput, OutT], X: TermInput, is_train: bool
+    model: Model[LabelInput, OutT], X: LabelInput, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
     """Score with one matrix product for all labels."""
     ops = model.ops
-
-    def compute(side: int) -> Side:
-        hidden, backprop_hidden = model.layers[side](X.rows, is_train)
-        hidden, drop = sentence_dropout(model, X.layout, hidden, is_train)
-        name = PROJECTIONS[side]
-        projected, backprop_projected = _project(products, model, name, hidden, is_train)
-        return projected, lambda d: backprop_hidden(drop(backprop_projected(d)))
-
-    (D_all, backprop_D), (H_all, backprop_H) = _sides(model, X, compute)
-    # A dependent that many arcs share is multiplied once.
-    D, H = D_all[X.deps if X.distinct is None else X.distinct], H_all[X.heads]
+    (D_all, backprop_D), (H_all, backprop_H) = (
+        _read_side(model, X, side, is_train) for side in range(2)
+    )
+    D, H = D_all[X.deps], H_all[X.heads]
     U: Floats3d = model.get_param("U")
     width, n_labels, _ = U.shape
     U_flat = U.reshape((width, n_labels * width))
-    DU: Floats3d = products.multiply(model, "U", U_flat, D, is_train)
+    DU: Floats3d = ops.gemm(D, U_flat)
     DU = DU.reshape((-1, n_labels, width))
-    DU = DU if X.dep_of_arc is None else DU[X.dep_of_arc]
     scores = (DU @ H[:, :, None])[:, :, 0]
 
     def backprop(d_scores: OutT) -> Floats2d:
@@ -257,28 +247,42 @@ def biaffine_forward(
     return scores, backprop
 
 
-def _project(
-    products: Products, model: Model[TermInput, OutT], name: str, X: Floats2d, is_train: bool
-) -> Side:
-    """Append a one to each row, and project the rows if the layer has a rank."""
-    ops = model.ops
+def _read_side(
+    model: Model[LabelInput, OutT], X: LabelInput, side: int, is_train: bool
+) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
+    """Compute what rows contribute as dependents, side 0, or as heads, side 1.
+
+    Appends a one to each row of the hidden layer, and projects the rows if the layer has a rank.
+    """
+    ops, name = model.ops, PROJECTIONS[side]
+    hidden, backprop_hidden = model.layers[side](X.rows, is_train)
+    hidden, drop = sentence_dropout(model, X.layout, hidden, is_train)
     if not model.has_param(name):
-        ones = ops.xp.ones((X.shape[0], 1), dtype=X.dtype)
-        return ops.xp.concatenate((X, ones), axis=1), lambda d: ops.as_contig(d[:, :-1])
+        ones = ops.xp.ones((hidden.shape[0], 1), dtype=hidden.dtype)
+        extended = ops.xp.concatenate((hidden, ones), axis=1)
+        return extended, lambda d: backprop_hidden(drop(ops.as_contig(d[:, :-1])))
     weights: Floats2d = model.get_param(name)
 
     def backprop(d_projected: Floats2d) -> Floats2d:
-        of_rows = ops.gemm(X, d_projected, trans1=True)
+        of_rows = ops.gemm(hidden, d_projected, trans1=True)
         model.inc_grad(name, ops.xp.concatenate((of_rows, d_projected.sum(axis=0)[None])))
-        return ops.gemm(d_projected, weights[:-1], trans2=True)
+        return backprop_hidden(drop(ops.gemm(d_projected, weights[:-1], trans2=True)))
 
-    projected = products.multiply(model, name, weights[:-1], X, is_train)
-    return projected + weights[-1], backprop
+    return ops.gemm(hidden, weights[:-1]) + weights[-1], backprop
+
+
+def _prepare_projection(read: Read, model: Model[LabelInput, OutT], name: str) -> Predict:
+    if model.has_param(name):
+        weights = read(model, name)
+        return kernel.Dense(weights[:-1], weights[-1])
+    return lambda hidden: np.concatenate(
+        (hidden, np.ones((len(hidden), 1), dtype=np.float32)), axis=1
+    )
 
 
 def _scatter(
-    model: Model[TermInput, OutT],
-    X: TermInput,
+    model: Model[LabelInput, OutT],
+    X: LabelInput,
     like: Floats2d,
     d_deps: Floats2d,
     d_heads: Floats2d,
@@ -293,7 +297,7 @@ def _scatter(
 # --- the perceptron term -----------------------------------------------------------------------
 
 
-def perceptron_term(hidden_width: int, dropout: float) -> Model[TermInput, OutT]:
+def perceptron_term(hidden_width: int, dropout: float) -> Model[LabelInput, OutT]:
     """Compute V[l] maxout(A d + B h + C[q])."""
     width = 2 * HIDDEN_FACTOR * hidden_width
     return Model(
@@ -307,7 +311,7 @@ def perceptron_term(hidden_width: int, dropout: float) -> Model[TermInput, OutT]
     )
 
 
-def perceptron_init(model: Model[TermInput, OutT], X: Any = None, Y: Any = None) -> None:
+def perceptron_init(model: Model[LabelInput, OutT], X: Any = None, Y: Any = None) -> None:
     """Draw the parameters."""
     dep_layer, head_layer, output = model.layers
     dep_layer.set_dim("nI", model.get_dim("nI"))
@@ -320,13 +324,12 @@ def perceptron_init(model: Model[TermInput, OutT], X: Any = None, Y: Any = None)
 
 
 def perceptron_forward(
-    model: Model[TermInput, OutT], X: TermInput, is_train: bool
+    model: Model[LabelInput, OutT], X: LabelInput, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
     """Score; each row is multiplied by A and B once, however many arcs it has."""
-    ops, output = model.ops, model.layers[2]
-    (A, backprop_A), (B, backprop_B) = _sides(
-        model, X, lambda side: model.layers[side](X.rows, is_train)
-    )
+    ops = model.ops
+    dep_layer, head_layer, output = model.layers
+    (A, backprop_A), (B, backprop_B) = dep_layer(X.rows, is_train), head_layer(X.rows, is_train)
     C: Floats2d = model.get_param("C")
     if isinstance(ops, NumpyOps):
         hidden, which = kernel.arc_maxout(A, B, C, X.deps, X.heads, X.buckets)
@@ -467,7 +470,9 @@ def find_best_labels(
     for start, scores in iterate_label_scores(labeller, trees, deps, heads):
         behind = scores - scores.max(axis=1, keepdims=True)
         totals = xp.exp(behind / temperature).sum(axis=1)
-        total, best = to_host(xp, [totals, scores.argmax(axis=1)])
+        total, best = totals, scores.argmax(axis=1)
+        if xp is not np:
+            total, best = to_host(xp, [total, best])
         own = slice(start, start + len(best))
         labels[own], log_probs[own] = best + 1, -np.log(total.astype(np.float64))
     return labels, log_probs

@@ -132,7 +132,7 @@ class Layout:
     sentence_of_row: Ints1d
     padded: bool = True
 
-    @property
+    @cached_property
     def n_rows(self) -> int:
         """Number of rows of the flat array: one per word and one per sentence."""
         return len(self.sentence_of_row)

@@ -8,7 +8,7 @@ imported.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from thinc.api import Model, Ops
+from thinc.api import Model
 
 from spacy_rootmind.compat import (
     CURATED_LISTENER,
@@ -60,17 +60,11 @@ def require_width(tok2vec: Tok2Vec) -> None:
 
 
 def token_vectors(
-    tok2vec: Tok2Vec,
-    docs: Docs,
-    width: int,
-    ops: Ops,
-    is_train: bool,
-    *,
-    grad_factor: float,
+    model: Model[Any, Any], docs: Docs, is_train: bool
 ) -> tuple[list[Floats2d], Callable[[list[Floats2d]], Docs]]:
-    """Compute the vectors of all tokens, of shape (n_tokens, width) per Doc.
+    """Compute the vectors of all tokens by a parser's tok2vec, of shape (n_tokens, width) per Doc.
 
-    If they come from a listener, their gradient is multiplied by `grad_factor`.
+    If they come from a listener, their gradient is multiplied by GRAD_FACTOR.
 
     For a Doc that is empty or all whitespace, a transformer has no word pieces and its listener
     returns vectors of width 0. They are replaced by zeros and get no gradient.
@@ -80,6 +74,7 @@ def token_vectors(
     ValueError
         If a listener has no vectors to pass on, or vectors of another width or number of tokens.
     """
+    tok2vec, width = model.get_ref("tok2vec"), model.get_dim("nI")
     listeners = listeners_in(tok2vec)
     if is_train and any(map(_is_frozen, listeners)):
         require_vectors(listeners, docs)
@@ -87,11 +82,11 @@ def token_vectors(
     found, backprop_found = tok2vec(list(docs), is_train)
     if listeners:
         _require_shapes(listeners[0], docs, found, width)
-    vectors = [own if own.shape[1] else ops.alloc2f(len(own), width) for own in found]
+    vectors = [own if own.shape[1] else model.ops.alloc2f(len(own), width) for own in found]
 
     def backprop(d_vectors: list[Floats2d]) -> Docs:
         if listeners:
-            d_vectors = [d * grad_factor for d in d_vectors]
+            d_vectors = [d * model.attrs[GRAD_FACTOR] for d in d_vectors]
         return backprop_found(
             [d if own.shape[1] else d[:, :0] for own, d in zip(found, d_vectors, strict=True)]
         )

@@ -1,4 +1,4 @@
-"""Ways to a fast network on a CPU: products and loops that are compiled, and kept embeddings.
+"""Forward passes of layers on a CPU: compiled loops, weights prepared once, kept embeddings.
 
 The network's own layers run the loops of `kernel.layers` where their operations are `NumpyOps`,
 whose own loops also take NumPy's arrays in single precision. Thinc's layers get them from
@@ -6,14 +6,79 @@ whose own loops also take NumPy's arrays in single precision. Thinc's layers get
 """
 
 from collections.abc import Callable
-from typing import Any
+from operator import is_
+from typing import Any, TypeAlias
 
-import numpy as np
-from thinc.api import LayerNorm, Linear, Maxout, Model, NumpyOps, expand_window
+from thinc.api import LayerNorm, Linear, Maxout, Model, NumpyOps
 
 from spacy_rootmind.compat import Softmax_v2, forward_of, set_forward
 from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network.type_cache import cache_embeddings, no_backprop
+
+Forward: TypeAlias = Callable[[Any, Any, bool], tuple[Any, Callable]]
+Predict: TypeAlias = Callable[[Any], Any]
+Read: TypeAlias = Callable[[Any, str], Any]
+"""Reads a parameter of a layer, from which its prediction is prepared."""
+
+
+class Compiled:
+    """The forward pass of a layer: in prediction on a CPU, with weights that were prepared for it.
+
+    They are prepared again once another array is in the place of one of them. In training, weights
+    may change in place at any time: from then on, they are prepared for each prediction.
+
+    Parameters
+    ----------
+    prepare : callable
+        Prepares the weights of the layer, and of those within, which it reads by its first
+        argument. Returns the function from the layer's input to its output in prediction, or None
+        if there is none for such a layer.
+    forward : callable
+        The forward pass in training and on other devices.
+    """
+
+    def __init__(self, prepare: Callable[[Read, Any], Predict | None], forward: Forward) -> None:
+        self.prepare, self.forward, self.is_trained = prepare, forward, False
+        # The layer, its parameters: their layers, names and arrays; and what they make.
+        self._prepared: tuple[Any, ...] = None, [], [], [], None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy, and send to other processes, without what is prepared."""
+        return type(self), (self.prepare, self.forward)
+
+    def __call__(self, model: Any, X: Any, is_train: bool) -> tuple[Any, Callable]:
+        """Run the layer."""
+        self.is_trained = self.is_trained or is_train
+        if not is_train and not getattr(model.ops, "use_blis", True):
+            owner, layers, names, arrays, predict = self._prepared
+            is_same = owner is model and all(map(is_, map(Model.get_param, layers, names), arrays))
+            if self.is_trained or not is_same:
+                predict = self._prepare(model)
+            if predict is not None:
+                return predict(X), no_backprop
+        return self.forward(model, X, is_train)
+
+    def _prepare(self, model: Any) -> Predict | None:
+        layers, names, arrays = [], [], []
+
+        def read(layer: Any, name: str) -> Any:
+            layers.append(layer)
+            names.append(name)
+            arrays.append(layer.get_param(name))
+            return arrays[-1]
+
+        predict = self.prepare(read, model)
+        if any(array.dtype != "float32" for array in arrays):
+            predict = None
+        self._prepared = model, layers, names, arrays, predict
+        return predict
+
+
+def prepare_dense(read: Read, layer: Any, norm: Any = None) -> Any:
+    """Prepare a `Linear` or `Maxout`, and the `LayerNorm` after it if there is one."""
+    W, b = read(layer, "W"), read(layer, "b")
+    gains = (None, None) if norm is None else (read(norm, "G"), read(norm, "b"))
+    return kernel.Dense(W.reshape((b.size, -1)).T, b, gains)
 
 
 def use_fast_cpu(model: Model[Any, Any]) -> Model[Any, Any]:
@@ -67,96 +132,42 @@ def _layer_norm(model: Any, X: Any, is_train: bool) -> tuple[Any, Callable]:
     return kernel.layer_norm(rows, G, b), backprop if is_train else no_backprop
 
 
-def _expand_window(model: Any, X: Any, is_train: bool) -> tuple[Any, Callable]:
-    """Join each row with its neighbours, as `thinc.api.expand_window`."""
-    is_plain = isinstance(X, np.ndarray) and X.dtype == "float32" and X.flags.c_contiguous
-    if is_train or not is_plain or model.attrs["window_size"] != 1:
-        return _EXPAND_WINDOW(model, X, is_train)
-    return kernel.windows(X, None), no_backprop
-
-
-class Products:
-    """Products of rows by the parameters of a layer, or by matrices that are views of them.
-
-    In prediction, weights are kept as the processor reads them, until the layer is trained: from
-    then on, they may change in place at any time. Copies of the layer may share what is kept.
-    """
-
-    def __init__(self) -> None:
-        self.is_trained = False
-        self.kept: dict[str, tuple[Any, list[kernel.Weights]]] = {}
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Copy, and send to other processes, without what is kept."""
-        return type(self), ()
-
-    def prepare(
-        self, model: Any, name: str, W: Any, X: Any, is_train: bool
-    ) -> list[kernel.Weights] | None:
-        """Prepare W, (n_in, n_out) or several, (n, n_in, n_out), of a parameter, to multiply X.
-
-        Returns None in training, and for arrays that compiled loops do not take.
-        """
-        self.is_trained = self.is_trained or is_train
-        if is_train or getattr(model.ops, "use_blis", True) or not X.dtype == W.dtype == "float32":
-            return None
-        source, weights = self.kept.get(name, (None, []))
-        if source is not model.get_param(name) or self.is_trained:
-            weights = [kernel.Weights(own) for own in (W if W.ndim > 2 else [W])]
-            self.kept[name] = model.get_param(name), weights
-        return weights
-
-    def multiply(self, model: Any, name: str, W: Any, X: Any, is_train: bool) -> Any:
-        """Multiply rows X by weights W, (n_in, n_out), of a parameter."""
-        weights = self.prepare(model, name, W, X, is_train)
-        return model.ops.gemm(X, W.T, trans2=True) if weights is None else weights[0].multiply(X)
-
-
-class _Maxout(Products):
+def _maxout(model: Any, X: Any, is_train: bool) -> tuple[Any, Callable]:
     """Multiply rows and find the largest of each few results, as `thinc.api.Maxout`."""
+    W, b = model.get_param("W"), model.get_param("b")
+    pieces = b.shape[1]
+    if not isinstance(model.ops, NumpyOps) or X.dtype != "float32" or pieces not in (2, 3):
+        return _MAXOUT(model, X, is_train)
+    by_piece = W.reshape((b.size, -1))
+    found, which = kernel.maxout(model.ops.gemm(X, by_piece, trans2=True), b)
 
-    def __call__(self, model: Any, X: Any, is_train: bool) -> tuple[Any, Callable]:
-        W, b = model.get_param("W"), model.get_param("b")
-        pieces = b.shape[1]
-        if not isinstance(model.ops, NumpyOps) or X.dtype != "float32" or pieces not in (2, 3):
-            self.is_trained = self.is_trained or is_train
-            return _MAXOUT(model, X, is_train)
-        by_piece = W.reshape((b.size, -1))
-        weights = self.prepare(model, "W", by_piece.T, X, is_train)
-        if weights is not None:
-            return weights[0].maxout(X, b), no_backprop
-        found, which = kernel.maxout(model.ops.gemm(X, by_piece, trans2=True), b)
+    def backprop(d_found: Any) -> Any:
+        d_pieces = model.ops.backprop_maxout(d_found, which, pieces)
+        model.inc_grad("b", d_pieces.sum(axis=0))
+        d_flat = d_pieces.reshape((-1, b.size))
+        model.inc_grad("W", model.ops.gemm(d_flat, X, trans1=True).reshape(W.shape))
+        return model.ops.gemm(d_flat, by_piece)
 
-        def backprop(d_found: Any) -> Any:
-            d_pieces = model.ops.backprop_maxout(d_found, which, pieces)
-            model.inc_grad("b", d_pieces.sum(axis=0))
-            d_flat = d_pieces.reshape((-1, b.size))
-            model.inc_grad("W", model.ops.gemm(d_flat, X, trans1=True).reshape(W.shape))
-            return model.ops.gemm(d_flat, by_piece)
-
-        return found, backprop if is_train else no_backprop
+    return found, backprop if is_train else no_backprop
 
 
-class _Linear(Products):
-    """Multiply rows and add a bias, as `thinc.api.Linear` and, for the largest, `Softmax_v2`."""
+def _prepare_maxout(read: Read, layer: Any) -> Predict | None:
+    return prepare_dense(read, layer) if read(layer, "b").shape[1] in (2, 3) else None
 
-    def __call__(self, model: Any, X: Any, is_train: bool) -> tuple[Any, Callable]:
-        weights = self.prepare(model, "W", model.get_param("W").T, X, is_train)
-        if weights is None or model.attrs.get("softmax_normalize"):
-            return (_SOFTMAX if "softmax_normalize" in model.attrs else _LINEAR)(model, X, is_train)
-        found = weights[0].multiply(X)
-        found += model.get_param("b")
-        return found, no_backprop
+
+def _prepare_softmax(read: Read, layer: Any) -> Predict:
+    """Prepare a layer that finds probabilities, or scores alone where only the largest counts."""
+    scores, attrs = prepare_dense(read, layer), layer.attrs
+    return lambda X: _SOFTMAX(layer, X, False)[0] if attrs["softmax_normalize"] else scores(X)
 
 
 # Thinc's own forward passes.
-_LAYER_NORM, _MAXOUT, _LINEAR, _SOFTMAX, _EXPAND_WINDOW = (
-    forward_of(layer()) for layer in (LayerNorm, Maxout, Linear, Softmax_v2, expand_window)
+_LAYER_NORM, _MAXOUT, _LINEAR, _SOFTMAX = (
+    forward_of(layer()) for layer in (LayerNorm, Maxout, Linear, Softmax_v2)
 )
-_COMPILED = {
+_COMPILED: dict[Any, Callable[[], Forward]] = {
     _LAYER_NORM: lambda: _layer_norm,
-    _EXPAND_WINDOW: lambda: _expand_window,
-    _MAXOUT: _Maxout,
-    _LINEAR: _Linear,
-    _SOFTMAX: _Linear,
+    _MAXOUT: lambda: Compiled(_prepare_maxout, _maxout),
+    _LINEAR: lambda: Compiled(prepare_dense, _LINEAR),
+    _SOFTMAX: lambda: Compiled(_prepare_softmax, _SOFTMAX),
 }

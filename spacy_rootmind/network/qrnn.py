@@ -5,7 +5,6 @@ of cells run along the sentence.
 """
 
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 from thinc.api import LayerNorm, Linear, Model, NumpyOps, Ops, glorot_uniform_init
@@ -13,8 +12,7 @@ from thinc.api import LayerNorm, Linear, Model, NumpyOps, Ops, glorot_uniform_in
 from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network.dropout import RATE, sentence_dropout
 from spacy_rootmind.network.layout import Layout
-from spacy_rootmind.network.ops import Products
-from spacy_rootmind.network.type_cache import no_backprop
+from spacy_rootmind.network.ops import Compiled, Predict, Read, prepare_dense
 from spacy_rootmind.network.types import Floats2d, Floats3d, Ints2d
 
 InT = tuple[Floats2d, Layout]
@@ -49,7 +47,7 @@ def QRNN(hidden_width: int, dropout: float, nI: int | None = None) -> Model[InT,
     """
     return Model(
         "qrnn",
-        partial(forward, Products()),
+        Compiled(prepare, forward),
         init=init,
         dims={"nI": nI, "nH": hidden_width},
         params={"W": None, "b": None},
@@ -76,14 +74,21 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -
     model.set_param("b", b)
 
 
+def prepare(read: Read, model: Model[InT, OutT]) -> Predict:
+    """Prepare the weights for prediction on a CPU."""
+    project, norm = model.layers
+    project_states = prepare_dense(read, project, norm)
+    return kernel.QRNN(read(model, "W"), read(model, "b"), project_states)
+
+
 def forward(
-    products: Products, model: Model[InT, OutT], X: InT, is_train: bool
+    model: Model[InT, OutT], X: InT, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
     """Run both directions; the callback takes the gradient of the result to that of the rows."""
     rows, layout = X
     project, norm = model.layers
     if isinstance(model.ops, NumpyOps):
-        states, backprop_states = _run_compiled(model, rows, layout, products, is_train)
+        states, backprop_states = _run_compiled(model, rows, layout)
     else:
         states, backprop_states = _run_packed(model, rows, layout)
     states, drop = sentence_dropout(model, layout, states, is_train)
@@ -98,16 +103,13 @@ def forward(
 
 
 def _run_compiled(
-    model: Model[InT, OutT], rows: Floats2d, layout: Layout, products: Products, is_train: bool
+    model: Model[InT, OutT], rows: Floats2d, layout: Layout
 ) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
     """Run the recurrence over one sentence after another."""
     rows = rows.astype("float32", copy=False)
-    W, b, sentences = model.get_param("W"), model.get_param("b"), (layout.roots, layout.lengths)
-    sides = products.prepare(model, "W", W, rows, is_train)
-    if sides is not None:
-        return kernel.qrnn_states(rows, sides, b, *sentences), no_backprop
-    gates = rows @ W
-    cells, states = kernel.qrnn(gates, b, *sentences)
+    sentences = layout.roots, layout.lengths
+    gates = rows @ model.get_param("W")
+    cells, states = kernel.qrnn(gates, model.get_param("b"), *sentences)
 
     def backprop(d_states: Floats2d) -> Floats2d:
         d_gates = kernel.qrnn_gradient(gates, *sentences, cells, np.ascontiguousarray(d_states))

@@ -12,6 +12,7 @@ from thinc.api import LayerNorm, Maxout, Model, get_array_module
 from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network.dropout import RATE, sentence_dropout
 from spacy_rootmind.network.layout import Bucket, Layout
+from spacy_rootmind.network.ops import Compiled, Predict, Read, prepare_dense
 from spacy_rootmind.network.types import Floats2d, Floats3d
 
 InT = tuple[Floats2d, list[Floats3d], Layout]
@@ -39,7 +40,7 @@ def Refine(dropout: float, nI: int | None = None) -> Model[InT, OutT]:
     """
     return Model(
         "refine",
-        forward,
+        Compiled(prepare, forward),
         init=init,
         dims={"nI": nI},
         layers=[Maxout(nO=nI, nI=None if nI is None else 3 * nI, nP=3), LayerNorm(nI=nI)],
@@ -71,21 +72,42 @@ def softmax_heads(scores: Floats3d, bucket: Bucket) -> Floats3d:
     return weights
 
 
+def _add_context(
+    rows: Floats2d, scores: list[Floats3d], buckets: list[Bucket]
+) -> tuple[Floats2d, list[Floats3d], list[Floats3d]]:
+    """Join each row with its likely head and dependents; also returns P and padded rows."""
+    width = rows.shape[1]
+    padded = [bucket.pad(rows) for bucket in buckets]
+    probs = [softmax_heads(S, bucket) for S, bucket in zip(scores, buckets, strict=True)]
+    context = get_array_module(rows).zeros((rows.shape[0], 3 * width), dtype=rows.dtype)
+    context[:, :width] = rows
+    for bucket, P, Xp in zip(buckets, probs, padded, strict=True):
+        bucket.add_unpadded(P @ Xp, context[:, width : 2 * width])
+        bucket.add_unpadded(P.transpose((0, 2, 1)) @ Xp, context[:, 2 * width :])
+    return context, probs, padded
+
+
+def prepare(read: Read, model: Model[InT, OutT]) -> Predict:
+    """Prepare the weights for prediction on a CPU."""
+    layer, norm = model.layers
+    mix = prepare_dense(read, layer, norm)
+
+    def predict(X: InT) -> OutT:
+        rows, scores, layout = X
+        return mix(_add_context(rows, scores, layout.buckets)[0], rows)
+
+    return predict
+
+
 def forward(
     model: Model[InT, OutT], X: InT, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], tuple[Floats2d, list[Floats3d]]]]:
     """Refine the rows; the callback returns (gradient of rows, gradients of scores)."""
     rows, scores, layout = X
-    xp, buckets = model.ops.xp, layout.on_device.buckets
+    buckets = layout.on_device.buckets
     mix, norm = model.layers
     width = rows.shape[1]
-    padded = [bucket.pad(rows) for bucket in buckets]
-    probs = [softmax_heads(S, bucket) for S, bucket in zip(scores, buckets, strict=True)]
-    context = xp.zeros((rows.shape[0], 3 * width), dtype=rows.dtype)
-    context[:, :width] = rows
-    for bucket, P, Xp in zip(buckets, probs, padded, strict=True):
-        bucket.add_unpadded(P @ Xp, context[:, width : 2 * width])
-        bucket.add_unpadded(P.transpose((0, 2, 1)) @ Xp, context[:, 2 * width :])
+    context, probs, padded = _add_context(rows, scores, buckets)
     update, backprop_mix = mix(context, is_train)
     update, drop = sentence_dropout(model, layout, update, is_train)
     refined, backprop_norm = norm(rows + update, is_train)

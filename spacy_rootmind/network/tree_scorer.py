@@ -66,14 +66,11 @@ class TreeScores:
         """Arc scores to decode, one array of shape (b, m, m) per bucket."""
         return self.rounds[-1]
 
-    @property
-    def arcs_on_host(self) -> list[NDArray[np.floating]]:
-        """All of `arcs` as NumPy arrays; copied from the device once."""
-        return self.arcs if self.layout.ops.xp is np else self._copied_arcs
-
     @cached_property
-    def _copied_arcs(self) -> list[NDArray[np.floating]]:
-        return to_host(self.layout.ops.xp, self.arcs)
+    def arcs_on_host(self) -> list[NDArray[np.floating]]:
+        """All of `arcs` as NumPy arrays."""
+        xp = self.layout.ops.xp
+        return self.arcs if xp is np else to_host(xp, self.arcs)
 
     @property
     def rounds_on_host(self) -> list[list[NDArray[np.floating]]]:

@@ -15,12 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from thinc.api import Model, NumpyOps
 
-from spacy_rootmind.compat import (
-    ATTRIBUTE_EXTRACTOR,
-    STATIC_VECTORS,
-    forward_of,
-    set_forward,
-)
+from spacy_rootmind.compat import ATTRIBUTE_EXTRACTOR, STATIC_VECTORS, forward_of, set_forward
 from spacy_rootmind.network.affixes import AFFIXES
 from spacy_rootmind.network.types import Docs, Floats2d
 

@@ -31,11 +31,11 @@ from spacy_rootmind.trees.distribution import TreeDistribution
 LEAST_TO_KEEP = 1e-3
 
 
-def find_details(batch: ScoredBatch, parsed: ParsedBatch) -> list[ParseDetails]:
-    """Find the details that the settings ask for, per sentence."""
+def find_details(batch: ScoredBatch, parsed: ParsedBatch) -> list[ParseDetails | None]:
+    """Find the details that the settings ask for, per sentence; None where there are none."""
     settings = batch.context.settings
     parts: dict[str, Sequence[Any]] = {}
-    if parsed.status is not None and any(parsed.status):
+    if parsed.status is not None:
         parts["guideline_status"] = parsed.status
     if settings.finds_details:
         # These compute nothing until queried.
@@ -61,12 +61,8 @@ def find_details(batch: ScoredBatch, parsed: ParsedBatch) -> list[ParseDetails]:
             # With the arcs of the parse, at least one tree is kept.
             arcs = _find_arcs(batch, trees, threshold, parsed.heads)
             parts["distributions"] = _find_distributions(batch, arcs, threshold)
-    if not parts:
-        return [ParseDetails()] * len(batch.sentences)
-    return [
-        ParseDetails(**dict(zip(parts, own, strict=True)))
-        for own in zip(*parts.values(), strict=True)
-    ]
+    found = [dict(zip(parts, own, strict=True)) for own in zip(*parts.values(), strict=True)]
+    return [ParseDetails(**own) if any(own.values()) else None for own in found]
 
 
 # --- probabilities of the tree -----------------------------------------------------------------

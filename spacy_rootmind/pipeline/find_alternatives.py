@@ -13,11 +13,7 @@ from numpy.typing import NDArray
 
 from spacy_rootmind.annotation.details import BROKEN, Alternatives
 from spacy_rootmind.network.label_scorer import find_best_labels
-from spacy_rootmind.pipeline.alternatives import (
-    TreeMaker,
-    Trees,
-    log_probs_among,
-)
+from spacy_rootmind.pipeline.alternatives import TreeMaker, Trees, log_probs_among
 from spacy_rootmind.pipeline.sentence_parser import ParsedBatch, ScoredBatch
 from spacy_rootmind.trees.constrained import MAX_DECODES, Rules, decode_kbest_valid
 from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL, BoolArray

@@ -26,6 +26,7 @@ from spacy.attrs import (
 )
 from spacy.tokens import Doc
 
+from spacy_rootmind.annotation.details import ParseDetails
 from spacy_rootmind.annotation.line_starts import sentence_gaps, share_starts
 from spacy_rootmind.annotation.reading import annotated_starts
 from spacy_rootmind.annotation.sentences import (
@@ -39,16 +40,8 @@ from spacy_rootmind.annotation.sentences import (
 )
 from spacy_rootmind.annotation.teacher_records import earlier_start_probs
 from spacy_rootmind.annotation.writing import DocParse, ParsedSentences, join_sentences
-from spacy_rootmind.guidelines.constraints import (
-    CONSTRAINTS,
-    DocConstraints,
-    constraints_of,
-)
-from spacy_rootmind.network.architecture import (
-    ParserModel,
-    find_vectors,
-    require_finite,
-)
+from spacy_rootmind.guidelines.constraints import CONSTRAINTS, DocConstraints, constraints_of
+from spacy_rootmind.network.architecture import ParserModel, find_vectors, require_finite
 from spacy_rootmind.network.boundaries import NOT_A_WORD, BoundaryInput
 from spacy_rootmind.network.listeners import listeners_in
 from spacy_rootmind.network.tree_scorer import TreeInput, TreeScores
@@ -83,32 +76,26 @@ def parse_docs(
 ) -> list[DocParse]:
     """Parse Docs without changing them."""
     parses: list[DocParse] = []
-    for batch in _batches(docs, [len(doc) for doc in docs], MAX_TOKENS):
-        parses += _parse_batch(model, batch, context)
+    for batch in _batches(docs, list(map(len, docs)), MAX_TOKENS):
+        row = TokenRow(batch)
+        vectors, log_odds = _encode(model, row)
+        starts, sentences = plan_sentences(row, log_odds, context)
+        trees = _parse_sentences(model, vectors, sentences, context)
+        parses += join_sentences(row, starts, trees, context.labels)
     return parses
 
 
-def _batches(items: Sequence[Any], costs: Sequence[int], most: int) -> Iterator[list[Any]]:
+def _batches(items: Sequence[Any], costs: Sequence[int], most: int) -> list[list[Any]]:
     """Group neighbours up to a total cost; an item that costs more is alone in its group."""
-    batch: list[Any] = []
+    batches: list[list[Any]] = []
     total = 0
     for item, cost in zip(items, costs, strict=True):
-        if batch and total + cost > most:
-            yield batch
-            batch, total = [], 0
-        batch.append(item)
         total += cost
-    if batch:
-        yield batch
-
-
-def _parse_batch(model: ParserModel, docs: list[Doc], context: PredictionContext) -> list[DocParse]:
-    """Find the vectors of all tokens, the sentences of each Doc, and their trees."""
-    row = TokenRow(docs)
-    vectors, log_odds = _encode(model, row)
-    starts, sentences = plan_sentences(row, log_odds, context)
-    trees = _parse_sentences(model, vectors, sentences, context)
-    return join_sentences(row, starts, trees, context.labels)
+        if not batches or total > most:
+            batches.append([])
+            total = cost
+        batches[-1].append(item)
+    return batches
 
 
 def _parse_sentences(
@@ -120,14 +107,16 @@ def _parse_sentences(
     """Parse sentences in batches of bounded size, in order."""
     costs = [(m := len(sentence.words) + 1) * max(m, MIN_SCORES) for sentence in sentences]
     none = np.zeros(0, dtype=np.int32)
-    parts = [ParsedSentences(none, none, [])]
+    parts = []
     if len(vectors) > 1:
         vectors = [model.ops.xp.concatenate(vectors)]
     for batch in _batches(sentences, costs, MAX_SCORES):
         given = TreeInput(vectors, [[each.rows for each in batch]])
         scores = model.get_ref("trees").predict(given)
         parts.append(parse_scored(model, scores, batch, context))
-    heads, labels, details = zip(*parts, strict=True)
+    if len(parts) == 1:
+        return parts[0]
+    heads, labels, details = zip(ParsedSentences(none, none, []), *parts, strict=True)
     chained = list(itertools.chain.from_iterable(details))
     return ParsedSentences(np.concatenate(heads), np.concatenate(labels), chained)
 
@@ -141,7 +130,10 @@ def parse_scored(
     """Find the best trees of sentences, their labels and the details, from their arc scores."""
     batch = make_batch(model, scores, sentences, context)
     parsed = find_trees(batch)
-    return ParsedSentences(parsed.heads, parsed.labels, find_details(batch, parsed))
+    details: Sequence[ParseDetails | None] = [None] * len(sentences)
+    if context.settings.finds_details or any(parsed.status or ()):
+        details = find_details(batch, parsed)
+    return ParsedSentences(parsed.heads, parsed.labels, details)
 
 
 # --- token vectors and boundaries --------------------------------------------------------------
@@ -149,9 +141,9 @@ def parse_scored(
 
 def _encode(model: ParserModel, row: TokenRow) -> tuple[list[Floats2d], NDArray[np.floating]]:
     """Compute the vectors of all tokens, and their log-odds of starting a sentence."""
-    if not len(row):
+    if not row.n_tokens:
         return [], np.zeros(0)
-    if len(row) > MAX_TOKENS:
+    if row.n_tokens > MAX_TOKENS:
         return _encode_long(model, row)
     vectors, _ = find_vectors(model, row.docs, is_train=False)
     return vectors, _find_log_odds(model, vectors, row.words_of_docs())
@@ -161,7 +153,7 @@ def _encode_long(model: ParserModel, row: TokenRow) -> tuple[list[Floats2d], NDA
     """Encode a long Doc in slices, since Thinc keeps the output of every layer until the last."""
     vectors, words = _long_vectors(model, row.docs[0]), row.words
     log_odds = []
-    for start, stop, first, last in _slices(len(row)):
+    for start, stop, first, last in _slices(row.n_tokens):
         own = words[(first <= words) & (words < last)] - first
         odds = _find_log_odds(model, [vectors[first:last]], [own])
         log_odds.append(odds[start - first : stop - first].copy())
@@ -249,8 +241,9 @@ def plan_sentences(
         own = row.place(number)
         bound[own] = made.join_rootless(docs[number], bound[own])
     starts, split = choose_starts(row, bound, settings.max_sentence_length)
-    for number in row.numbers_at(split)[:1]:
-        context.on_split(docs[number][:8].text, settings.max_sentence_length)
+    if len(split):
+        doc = docs[row.numbers_at(split)[0]]
+        context.on_split(doc[:8].text, settings.max_sentence_length)
     for number, made in constraints.items():
         made.check_starts(docs[number], starts - row.bounds[number])
     sentences = []
@@ -291,11 +284,13 @@ def _stated_starts(row: TokenRow, context: PredictionContext) -> NDArray[np.floa
     """Make log-odds of the boundaries that Docs and their lines state, 0 where they do not."""
     mode = context.settings.sentences
     if mode == "doc":
-        return np.full(len(row), -CERTAIN)
-    known = annotated_starts(row, context.labels[ROOT_LABEL])
+        return np.full(row.n_tokens, -CERTAIN)
+    known = row.starts
+    if row.has_label.any():
+        known = annotated_starts(row, context.labels[ROOT_LABEL])
     if mode == "given":
         _require_boundaries(row.docs)
-        known[known == 0] = -1
+        known = np.where(known == 0, -1, known)
     stated = CERTAIN * known.astype(np.float64)
     if mode == "auto":
         settings = context.settings

@@ -15,7 +15,7 @@ from thinc.api import Model, Optimizer, set_dropout_rate
 
 from spacy_rootmind.annotation.extensions import ATTRIBUTES, register
 from spacy_rootmind.annotation.gold import GoldBatch, gold_boundaries
-from spacy_rootmind.annotation.noun_chunks import adopt_noun_chunks, set_noun_chunks
+from spacy_rootmind.annotation.noun_chunks import NounChunks, adopt_noun_chunks, set_noun_chunks
 from spacy_rootmind.annotation.sentences import TokenRow
 from spacy_rootmind.annotation.warn_once import WarnOnce
 from spacy_rootmind.annotation.writing import DocParse, annotate
@@ -125,6 +125,11 @@ class RootMST(TrainablePipe):
         set_noun_chunks(vocab)
         self.cfg: dict[str, Any] = serialization.initial_cfg()
 
+    def __setstate__(self, state: Any) -> None:
+        """Unpickle the component in a process in which no attributes are registered yet."""
+        cast(Any, super()).__setstate__(state)
+        self.use_settings(self.settings)
+
     # --- labels --------------------------------------------------------------------------------
 
     @property
@@ -185,7 +190,7 @@ class RootMST(TrainablePipe):
     def use_settings(self, settings: Settings) -> None:
         """Change the settings here, and not in the config, which `configure` changes as well."""
         # First, as it fails if the user has attributes of the same names.
-        if settings.needs_attributes:
+        if settings.finds_details or settings.guidelines is not None:
             register(*ATTRIBUTES)
         self.settings = settings
 
@@ -489,7 +494,7 @@ class RootMST(TrainablePipe):
         )
         was_projective = self.cfg.get(serialization.FITTED_PROJECTIVE, False)
         is_fitted = self.settings.temperature is None and self.cfg["temperature"] != 1.0
-        if self.settings.finds_details and is_fitted and was_projective != self.settings.projective:
+        if is_fitted and was_projective != self.settings.projective and self.settings.finds_details:
             self._warn_of_temperature(self.name, was_projective, self.name)
         docs = list(docs)
         self.inputs.require(self.model, docs, self.name)
@@ -497,14 +502,11 @@ class RootMST(TrainablePipe):
 
     def set_annotations(self, docs: Iterable[Doc], scores: Sequence[DocParse]) -> None:
         """Set heads, labels and sentence boundaries of all tokens."""
-        # Here as well: a component that was unpickled in another process has its settings, but no
-        # attributes are registered there.
-        if self.settings.needs_attributes:
-            register(*ATTRIBUTES)
         for doc, parse in zip(docs, scores, strict=True):
             annotate(doc, parse)
-            # The vocab of a Doc is another than the component's if that is from another pipeline.
-            adopt_noun_chunks(doc)
+            # A Doc of another pipeline, or one that was made before the component, has another one.
+            if not isinstance(cast(Any, doc).noun_chunks_iterator, NounChunks):
+                adopt_noun_chunks(doc)
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Parse a stream in batches; if a batch fails, its Docs are parsed one by one.

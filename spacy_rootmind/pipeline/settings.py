@@ -189,11 +189,6 @@ class Settings:
         optional = (self.arc_threshold, self.alternatives, self.distribution_threshold)
         return self.confidence or self.keep_trees or optional != (None, None, None)
 
-    @property
-    def needs_attributes(self) -> bool:
-        """Whether there is something for extension attributes to read."""
-        return self.finds_details or self.guidelines is not None
-
     def as_config(self) -> dict[str, Any]:
         """Return the settings as in a config, and functions as they are if they have no block."""
         return {

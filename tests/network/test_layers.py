@@ -438,18 +438,18 @@ def test_changed_weights_of_the_networks_layers_count(name, rng):
 
 @pytest.mark.parametrize("shape", [(4,), (2, 3, 4), (2, 3)])
 def test_rows_of_another_shape_are_refused(shape):
-    weights = kernel.Weights(np.ones((4, 5), dtype="f"))
+    weights = kernel.Dense(np.ones((4, 5), dtype="f"))
     with pytest.raises(ValueError, match=r"width 4|wrong number of dimensions"):
-        weights.multiply(np.ones(shape, dtype="f"))
+        weights(np.ones(shape, dtype="f"))
 
 
 def test_products_are_the_same_with_each_vector_width(rng):
     X, W = rng.normal(size=(31, 30)).astype("f"), rng.normal(size=(30, 70)).astype("f")
     if not kernel.use_simd(True):
         pytest.skip("no AVX2 here: products are NumPy's")
-    wide = kernel.Weights(W).multiply(X)
+    wide = kernel.Dense(W)(X)
     kernel.use_simd(True, False)
-    narrow = kernel.Weights(W).multiply(X)
+    narrow = kernel.Dense(W)(X)
     kernel.use_simd(True)
     np.testing.assert_array_equal(wide, narrow)
 
@@ -461,9 +461,9 @@ def test_products_are_those_of_numpy(n_rows, n_out, rng):
     """For any number of rows and columns; each row has the same result alone."""
     for n_in in (1, 30):
         X, W = (rng.normal(size=shape).astype("f") for shape in ((n_rows, n_in), (n_in, n_out)))
-        weights = kernel.Weights(W)
-        found = weights.multiply(X)
+        weights = kernel.Dense(W)
+        found = weights(X)
         np.testing.assert_allclose(found, X @ W, rtol=1e-5, atol=1e-5)
         for row, expected in zip(X, found, strict=True):
-            [alone] = weights.multiply(row[None])
+            [alone] = weights(row[None])
             np.testing.assert_allclose(alone, expected, rtol=1e-5, atol=1e-5)

@@ -25,7 +25,6 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from strategies import rng_for
 
-from spacy_rootmind.annotation.details import ParseDetails
 from spacy_rootmind.annotation.gold import GoldBatch
 from spacy_rootmind.annotation.sentences import (
     CERTAIN,
@@ -170,7 +169,7 @@ def test_any_tree_comes_into_the_doc_with_whitespace_anywhere():
         sentences = scored_tokens(row, starts)
         trees = [random_heads(rng, len(words), True) for words in sentences]
         heads = np.concatenate(trees, dtype="i4")
-        found = ParsedSentences(heads, (heads > 0).astype("i4"), [ParseDetails()] * len(trees))
+        found = ParsedSentences(heads, (heads > 0).astype("i4"), [None] * len(trees))
         annotate(doc, *join_sentences(row, starts, found, ("ROOT", "x")))
         assert starts_of(doc) == starts[:-1].tolist()
         assert_parsed(doc)
@@ -199,14 +198,14 @@ def test_docs_in_a_row_are_planned_like_each_alone():
             doc.user_data[CONSTRAINTS] = Constraints(labels=[(token, "x") for token in named])
             docs.append(doc)
         row = TokenRow(docs)
-        log_odds = np.where(row.is_space, NOT_A_WORD, rng.normal(size=len(row))).astype("f4")
+        log_odds = np.where(row.is_space, NOT_A_WORD, rng.normal(size=row.n_tokens)).astype("f4")
         sentences = []
         for number, doc in enumerate(docs):
             starts, own = plan_sentences(TokenRow([doc]), log_odds[row.place(number)], context)
             alone += (starts[:-1] + row.bounds[number]).tolist()
             sentences += own
         starts, together = plan_sentences(row, log_odds, context)
-        assert starts.tolist() == [*alone, len(row)]
+        assert starts.tolist() == [*alone, row.n_tokens]
         for own, other in zip(together, sentences, strict=True):
             assert own.doc is other.doc
             assert own.words.tolist() == other.words.tolist()
