@@ -5,8 +5,8 @@ Usage: python benchmarks/breadth.py --ud DIR [--treebanks NAME ...] [--systems N
 projects/ud trains pipelines with its defaults and one seed, and UDPipe 1 is trained on the same
 files with its own defaults (`udpipe.py`), as is the pipeline that spaCy's `init config` writes. A
 treebank without a training set is trained on its dev set. Scores are F1 by the official scorer,
-from raw text with paragraphs. Each training is a process of one thread; its CPU time includes reading,
-evaluations on the dev set, and saving.
+from raw text with paragraphs. Each training is a process of one thread; its CPU time includes
+reading, evaluations on the dev set, and saving.
 
 Needs the packages udtools and ufal.udpipe. Each finished training is a line in breadth.jsonl: a run
 that was interrupted continues when the same command is repeated. Writes breadth.md.
@@ -43,8 +43,11 @@ LANGUAGES = {"Vietnamese-VTB": "xx"}
 TREEBANKS = (
     "Afrikaans-AfriBooms",
     "Belarusian-HSE",
+    "Coptic-Scriptorium",
+    "English-EWT",
     "French-Sequoia",
     "Galician-TreeGal",
+    "German-GSD",
     "Hebrew-IAHLTwiki",
     "Hungarian-Szeged",
     "Irish-IDT",
