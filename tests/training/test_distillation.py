@@ -1,6 +1,7 @@
 """Learning from tree distributions: the losses, what Docs keep, and whole trainings."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -256,9 +257,10 @@ def test_the_gradient_is_that_of_the_loss(teacher, quickstart_docs, null_label):
     assert len(scores.labels) == 2 + null_label
     rng = rng_for("whole gradient", null_label)
     # In double precision, for differences.
-    scores.trees.rounds[:] = [[a.astype("f8") for a in arcs] for arcs in scores.trees.rounds]
+    rounds = [[a.astype("f8") for a in arcs] for arcs in scores.trees.rounds]
+    trees = replace(scores.trees, rounds=rounds)
     labels = [one._replace(scores=one.scores.astype("f8")) for one in scores.labels]
-    scores = scores._replace(labels=labels, boundaries=scores.boundaries.astype("f8"))
+    scores = scores._replace(trees=trees, labels=labels, boundaries=scores.boundaries.astype("f8"))
     _, gradient = parser.get_loss(examples, scores)
 
     def loss():
