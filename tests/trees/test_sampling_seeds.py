@@ -50,27 +50,6 @@ def differ(first: tuple, second: tuple) -> bool:
 # Seeds
 
 
-@each_way
-def test_seed_int_gives_the_same_again(way):
-    scores, lengths = padded(20, 9)
-    first = sample_trees(scores, 30, lengths=lengths, seed=11, **WAYS[way])
-    assert_same(first, sample_trees(scores, 30, lengths=lengths, seed=11, **WAYS[way]))
-    assert differ(first, sample_trees(scores, 30, lengths=lengths, seed=12, **WAYS[way]))
-
-
-@each_way
-def test_generator_over_split_batches_equals_one_batch(way):
-    scores, lengths = padded(12, 7)
-    whole = sample_trees(scores, 9, lengths=lengths, seed=np.random.default_rng(3), **WAYS[way])
-    rng = np.random.default_rng(3)
-    parts = [
-        sample_trees(scores[part], 9, lengths=lengths[part], seed=rng, **WAYS[way])
-        for part in (slice(0, 1), slice(1, 1), slice(1, 8), slice(8, 12))
-    ]
-    heads, log_probs = zip(*parts, strict=True)
-    assert_same(whole, (np.concatenate(heads), np.concatenate(log_probs)))
-
-
 @each_replace
 def test_a_sentence_takes_two_words_of_the_generator(replace):
     """However many trees are drawn."""
@@ -154,6 +133,7 @@ def test_global_random_state_is_neither_used_nor_changed(way):
             np.testing.assert_array_equal(before, after)
         assert random.getstate() == python_before
     assert_same(*results)
+    assert differ(results[0], sample_trees(scores, 20, seed=10, **WAYS[way]))
     np.random.seed(1)  # noqa: NPY002
     first = sample_trees(scores, 20, **WAYS[way])
     np.random.seed(1)  # noqa: NPY002
