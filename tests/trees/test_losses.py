@@ -20,6 +20,19 @@ OVER_TREES = ("tree_crf", "perceptron")
 each_loss = pytest.mark.parametrize("name", OF_HEADS)
 
 
+def test_cross_entropy_is_infinite_where_the_student_has_no_arc():
+    scores = np.zeros((2, 3, 3))
+    teacher = TreeDistribution(scores).marginals
+    masked = scores.copy()
+    masked[1, 1, 0] = -np.inf
+    allowed = masked > -np.inf
+    for losses, _ in (
+        tree_cross_entropy(masked, teacher),
+        tree_cross_entropy(scores, teacher, allowed=allowed),
+    ):
+        assert losses.tolist() == [pytest.approx(np.log(2)), np.inf]
+
+
 # --- large scores ------------------------------------------------------------------------------
 
 
