@@ -131,8 +131,7 @@ def fast_options() -> list[dict]:
 @each_options
 @each_family
 def test_decode_every_algorithm_matches_oracles(family, options):
-    sizes = ((0, 1), (1, 2), (2, 4), (3, 6), (4, 6), (5, 3), (9, 2), (17, 1))
-    check_solved(family, sizes, options)
+    check_solved(family, ((0, 1), (1, 2), (2, 4), (3, 6), (4, 6), (5, 3), (9, 2), (17, 1)), options)
 
 
 def plant(rng: np.random.Generator, n: int, dtype: type, options: dict):
