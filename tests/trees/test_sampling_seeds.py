@@ -9,7 +9,6 @@ from reference_sampling import CASES, WAYS, assert_fits, tree_law
 from strategies import pad_batch, rng_for
 
 from spacy_rootmind import sample_trees
-from spacy_rootmind.trees.sampling import METHODS
 
 NAN, INF = np.nan, np.inf
 
@@ -150,21 +149,6 @@ def test_first_trees_do_not_depend_on_k(way):
     for k in (1, 2, 3, 10, 39):
         start = sample_trees(scores, k, lengths=lengths, seed=1, **WAYS[way])
         assert_same(start, (heads[:, :k], log_probs[:, :k]))
-
-
-# Refused
-
-
-@pytest.mark.parametrize("method", METHODS[2:])
-def test_methods_that_cannot_do_without_replacement(method):
-    with pytest.raises(ValueError, match=r"replace"):
-        sample_trees(matrix(3), 2, method=method, replace=False)
-
-
-def test_rejection_needs_a_single_root():
-    for scores in (matrix(3), np.zeros((0, 3, 3))):
-        with pytest.raises(ValueError, match=r"single_root"):
-            sample_trees(scores, 2, method="wilson_reject", single_root=False)
 
 
 # --- the order of draws, which is a promise ------------------------------------------------------
