@@ -125,7 +125,6 @@ def decode_one(scores, label_scores, find, mask=None, **options):
     return decode_all([scores], [label_scores], NumberedRules([find], [mask]), **options)[0]
 
 
-@pytest.mark.one_each("kind", "projective")
 @pytest.mark.parametrize("projective", [False, True])
 @pytest.mark.parametrize(
     "family", ["gaussian", "integer_ties", "zeros", "trained_like", "forbidden_around_tree"]
