@@ -331,7 +331,7 @@ def _shifted_rows(rng: np.random.Generator, n: int, dtype: type[np.floating]) ->
 
 
 def _few_trees(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> SampleCase:
-    """Few arcs are not forbidden beside those of one tree."""
+    """Most arcs are forbidden, except for the arcs of one tree."""
     scores = _normal(rng, n)
     hole = rng.random(scores.shape) < 0.7
     hole[np.arange(1, n + 1), reference.random_heads(rng, n, True)[1:]] = False
