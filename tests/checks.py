@@ -75,8 +75,19 @@ def check_kbest(
         with pytest.raises(NoTreeError):
             decode_kbest(scores, k, **kind)
         return
-    heads, totals = decode_kbest(scores, k, **kind)
-    context = (note, scores, k, kind)
+    assert_k_best(scores, decode_kbest(scores, k, **kind), expected, note, **kind)
+
+
+def assert_k_best(
+    scores: FloatArray,
+    found: tuple[IntArray, FloatArray],
+    expected: list[IntArray] | IntArray,
+    note: object = "",
+    **kind: bool,
+) -> None:
+    """Assert that trees are as good as those expected, one by one."""
+    heads, totals = found
+    context = (note, scores, kind)
     check_structure(scores, heads, totals, **kind)
     assert len(heads) == len(expected), context
     if reference.sums_are_exact(scores):

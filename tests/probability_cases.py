@@ -1,6 +1,6 @@
 """Scores that are hard on sums over trees, and how far from the oracle a result may be."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from decimal import Decimal
 
 import numpy as np
@@ -11,7 +11,6 @@ from reference_probabilities import Distribution
 from strategies import FAMILIES, finish, rng_for
 
 SCALES = (1e-3, 0.1, 1.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
-ESCAPES = (50.0, 200.0, 400.0, 745.0, 800.0, 2000.0)
 
 # Above this, differences between scores of a word may be refused with an ArithmeticError.
 MOST_BELOW = 1e15
@@ -124,16 +123,6 @@ def without_tree() -> dict[str, tuple[FloatArray, bool]]:
         "two_roots": (finish(two_roots), False),
         "all_roots": (finish(all_roots), False),
     }
-
-
-def family_cases(
-    family: str, dtype: type[np.floating], counts: dict[int, int], note: str = ""
-) -> Iterator[FloatArray]:
-    """Yield `counts[n]` matrices of n words; the same ones in every test."""
-    rng = rng_for("probabilities", family, dtype.__name__, note)
-    for n, count in counts.items():
-        for _ in range(count):
-            yield FAMILIES[family](rng, n, dtype)
 
 
 def tame_batch(seed: object, size: int, longest: int, dtype: type[np.floating]) -> list[FloatArray]:

@@ -152,11 +152,9 @@ def k_best_enumerated(
     scores: FloatArray, k: int, single_root: bool, *, projective: bool = False
 ) -> NDArray[np.int32]:
     """Return the k best trees with finite scores, or all, by falling score rounded once."""
-    trees = enumerate_trees(len(scores) - 1, single_root)
-    sums = enumerate_scores(scores, single_root)
-    if projective:
-        keep = np.array([is_projective(heads) for heads in trees], dtype=bool)
-        trees, sums = trees[keep], sums[keep]
+    n = len(scores) - 1
+    trees = (enumerate_projective_trees if projective else enumerate_trees)(n, single_root)
+    sums = clean(scores)[np.arange(1, n + 1), trees[:, 1:]].sum(axis=1)
     trees, sums = trees[sums > -np.inf], sums[sums > -np.inf]
     if not sums_are_exact(scores):
         # Every tree that may be among the first k, by sums which are off by less than the slack.

@@ -15,7 +15,7 @@ import math
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import reference
@@ -28,28 +28,35 @@ from spacy_rootmind.trees.sampling import METHODS
 
 BoolArray = NDArray[np.bool_]
 
-# All ways of `sample_trees` to draw.
-WAYS = {
+# All ways of `sample_trees` to draw, each for one root and for several.
+KINDS = {
     **{method: {"method": method} for method in METHODS},
-    **{
-        f"{method}_unconstrained": {"method": method, "single_root": False}
-        for method in METHODS
-        if method != "wilson_reject"
-    },
     "few_steps": {"max_steps": 5},
     "distinct": {"replace": False},
-    "distinct_unconstrained": {"replace": False, "single_root": False},
     "projective": {"projective": True},
     "projective_distinct": {"projective": True, "replace": False},
-    "projective_distinct_unconstrained": {
-        "projective": True,
-        "replace": False,
-        "single_root": False,
-    },
+}
+SETTINGS = [
+    (kind, single_root)
+    for kind in KINDS
+    for single_root in (True, False)
+    if kind != "wilson_reject" or single_root
+]
+
+
+def options_of(kind: str, single_root: bool) -> dict:
+    """Return the arguments of a setting."""
+    return {**KINDS[kind], "single_root": single_root}
+
+
+WAYS = {
+    kind + "_unconstrained" * (not single_root): options_of(kind, single_root)
+    for kind, single_root in SETTINGS
 }
 
 LEVEL = 1e-4
 MIN_EXPECTED = 5.0
+MOST_CELLS = 1000
 NEVER = 1e-9  # cells expected less often than this, all together, must not occur at all
 
 
@@ -194,8 +201,18 @@ def tree_law(
     return Law(trees, gaps - log_z, max(1e-11, 4 * EPS * float(sum(spreads))))
 
 
+def trees_of(options: dict) -> dict:
+    """Return those arguments that say which trees there are."""
+    return {key: options[key] for key in ("single_root", "projective") if key in options}
+
+
+def repeated(scores: FloatArray | None, size: int) -> FloatArray | None:
+    """View the scores, or a mask, as a batch of equal sentences."""
+    return None if scores is None else np.broadcast_to(scores, (size, *scores.shape))
+
+
 def drawing(scores: FloatArray, law: Law, **options: object):
-    """Return a function that draws trees, checks them, and returns their numbers."""
+    """Return a function that draws trees in one call, checks them, and returns their numbers."""
 
     def draw(size: int, seed: int):
         heads, log_probs = sample_trees(scores, size, seed=seed, **options)
@@ -205,12 +222,38 @@ def drawing(scores: FloatArray, law: Law, **options: object):
     return draw
 
 
+def drawing_first(scores: FloatArray, law: Law, m: int, *, allowed=None, **options):
+    """Return a function that draws the first m trees of equal sentences; cells as the law."""
+
+    def draw(size: int, seed: int) -> IntArray:
+        masks = repeated(allowed, size)
+        found = sample_trees(repeated(scores, size), m, allowed=masks, seed=seed, **options)
+        assert found.heads.shape == (size, m, len(scores))
+        places = law.check(found.heads, found.scores)
+        if not options.get("replace", True):
+            assert (np.diff(np.sort(places, axis=1)) > 0).all(), "the same tree twice"
+        return np.ravel_multi_index(tuple(places.T), (len(law),) * m)
+
+    return draw
+
+
 def check_law(scores: FloatArray, size: int, note: object, *, allowed=None, **options) -> None:
-    """Assert that what is drawn follows the exact law of trees."""
-    kind = {key: options[key] for key in ("single_root", "projective") if key in options}
-    law = tree_law(scores, allowed=allowed, **kind)
-    draw = drawing(scores, law, allowed=allowed, **options)
-    assert_fits(draw, law.probabilities, size, (note, sorted(options.items())))
+    """Assert that what is drawn follows the exact law of trees.
+
+    Without replacement, it is that of the first few trees in their order:
+    P(s, t) = p(s) p(t) / (1 − p(s)).
+    """
+    law = tree_law(scores, allowed=allowed, **trees_of(options))
+    note = (note, sorted(options.items()))
+    if not len(law):
+        return
+    if options.get("replace", True):
+        draw = drawing(scores, law, allowed=allowed, **options)
+        assert_fits(draw, law.probabilities, size, note)
+        return
+    m = max(m for m in (1, 2, 3, 4) if m == 1 or (m <= len(law) and len(law) ** m <= MOST_CELLS))
+    draw = drawing_first(scores, law, m, allowed=allowed, **options)
+    assert_fits(draw, order_law(law.log_probs, m).ravel(), size // 3 + 2, note)
 
 
 def order_law(log_probs: FloatArray, m: int) -> NDArray[np.float64]:
@@ -228,18 +271,6 @@ def order_law(log_probs: FloatArray, m: int) -> NDArray[np.float64]:
             left.remove(tree)
         law[drawn] = math.exp(total)
     return law
-
-
-def log_partition_by_determinant(scores: FloatArray, single_root: bool) -> float:
-    """Return log Z by the matrix-tree theorem (Koo et al. 2007); for scores of moderate size."""
-    weights = np.exp(reference.clean(scores))
-    laplacian = -weights[1:, 1:].T  # column: dependent
-    np.fill_diagonal(laplacian, weights[1:, 1:].sum(axis=1))
-    if single_root:
-        laplacian[0] = weights[1:, 0]
-    else:
-        laplacian += np.diag(weights[1:, 0])
-    return float(np.linalg.slogdet(laplacian)[1])
 
 
 # Families of moderate scores: laws with many trees of fair probability
@@ -299,6 +330,23 @@ def _shifted_rows(rng: np.random.Generator, n: int, dtype: type[np.floating]) ->
     return finish(scores, dtype), None
 
 
+def _few_trees(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> SampleCase:
+    """Most arcs are forbidden, except for the arcs of one tree."""
+    scores = _normal(rng, n)
+    hole = rng.random(scores.shape) < 0.7
+    hole[np.arange(1, n + 1), reference.random_heads(rng, n, True)[1:]] = False
+    scores[hole] = -np.inf
+    return finish(scores, dtype), None
+
+
+def nearly_tied(
+    rng: np.random.Generator, n: int, dtype: type[np.floating], scale: float
+) -> SampleCase:
+    """Trees in groups far apart, and small differences within."""
+    scores = scale * rng.integers(-2, 3, size=(n + 1, n + 1)).astype(float)
+    return finish(scores + _normal(rng, n, 0.5), dtype), None
+
+
 def _from_family(name: str) -> Callable[..., SampleCase]:
     return lambda rng, n, dtype: (FAMILIES[name](rng, n, dtype), None)
 
@@ -310,12 +358,18 @@ CASES: dict[str, Callable[[np.random.Generator, int, type[np.floating]], SampleC
     "normal_3": lambda rng, n, dtype: (finish(_normal(rng, n, 3.0), dtype), None),
     "trained_like": _from_family("trained_like"),
     "forbidden": _from_family("forbidden_around_tree"),
+    "few_trees": _few_trees,
     "masked": _masked,
     "root_only_word": _root_only_word,
     "one_root": _one_root,
     "prefer_root": _prefer_root,
     "pair": _pair,
     "shifted_rows": _shifted_rows,
+}
+# Ties decide there, and no walk comes to an end.
+TIED = {
+    f"nearly_tied_{scale:g}": partial(nearly_tied, scale=scale)
+    for scale in (100.0, 300.0, 1000.0, 5000.0)
 }
 
 

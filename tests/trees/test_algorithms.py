@@ -127,12 +127,11 @@ def fast_options() -> list[dict]:
 # The best score
 
 
-@pytest.mark.one_each("family", "algorithm", "single_root")
-@each_options
+@pytest.mark.one_each("family", "options")
+@each_input
 @each_family
 def test_decode_every_algorithm_matches_oracles(family, options):
-    sizes = ((0, 1), (1, 2), (2, 4), (3, 6), (4, 6), (5, 3), (9, 2), (17, 1))
-    check_solved(family, sizes, options)
+    check_solved(family, ((0, 1), (1, 2), (2, 4), (3, 6), (4, 6), (5, 3), (9, 2), (17, 1)), options)
 
 
 def plant(rng: np.random.Generator, n: int, dtype: type, options: dict):
@@ -238,22 +237,6 @@ def test_decode_arcmax_takes_lowest_of_equal_heads_for_every_algorithm(options):
                 np.testing.assert_array_equal(decode(scores, **options), greedy)
                 checked += 1
         assert checked >= 20
-
-
-# Projective trees
-
-
-@each_family
-@pytest.mark.parametrize("options", PROJECTIVE, ids=name_of)
-def test_decode_projective_matches_enumeration(family, options):
-    check_solved(family, ((0, 1), (1, 2), (2, 4), (3, 8), (4, 8), (5, 4), (6, 1)), options)
-
-
-@pytest.mark.one_each("family", "arcmax")
-@each_family
-@pytest.mark.parametrize("options", PROJECTIVE, ids=name_of)
-def test_decode_projective_matches_oracle_of_blocks(family, options):
-    check_solved(family, ((8, 3), (13, 1), (22, 1)), options)
 
 
 # Settings that do not go together

@@ -247,10 +247,17 @@ def test_names_are_refused_with_those_that_are_known(wrong):
         decode(SCORES, arcmax=wrong)
 
 
-def test_projective_samples_come_in_one_way():
-    for method in {*METHODS} - {"auto"}:
-        with pytest.raises(ValueError, match="projective=True has a method of its own"):
-            sample_trees(SCORES, 2, projective=True, method=method)
+@pytest.mark.parametrize(
+    ("message", "options"),
+    [
+        *(("for replace=False", {"method": method, "replace": False}) for method in METHODS[2:]),
+        ("needs single_root=True", {"method": "wilson_reject", "single_root": False}),
+        *(("of its own", {"method": method, "projective": True}) for method in METHODS[1:]),
+    ],
+)
+def test_samples_refuse_settings_that_do_not_go_together(message, options):
+    for scores in (SCORES, np.zeros((0, 3, 3))):
+        refuses("sample_trees", ValueError, message, scores, **options)
 
 
 def test_methods_are_those_of_the_kernel_and_of_the_documentation():

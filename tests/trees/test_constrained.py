@@ -4,10 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
-from reference import enumerate_trees, is_projective
+from reference import is_projective
+from reference_labelled import ArcLabels, enumerate_labelled, labelled_score
 from strategies import FAMILIES, places_of, rng_for
 
-from spacy_rootmind import tree_score
 from spacy_rootmind.trees import constrained
 from spacy_rootmind.trees.constrained import Condition, TreeSearch, decode_valid
 from spacy_rootmind.trees.labelled import decode_labelled
@@ -56,49 +56,6 @@ def one_per_head(label, n_labels):
     return find
 
 
-def leaves_unless(label, exception, n_labels):
-    """Words with a label have no children, unless some child of theirs has another label."""
-
-    def find(heads, labels):
-        numbers, every = np.arange(n_labels + 1), np.ones(len(heads), dtype=bool)
-        for word in np.flatnonzero(labels == label).tolist():
-            children = np.flatnonzero(heads == word).tolist()
-            own = np.arange(len(heads)) == word
-            if children and not (labels[children] == exception).any():
-                others = [i for i in range(1, len(heads)) if i not in (word, children[0])]
-                yield [
-                    Condition(word, every, numbers == label),
-                    Condition(children[0], own, numbers != exception),
-                    *(Condition(i, own, numbers == exception, False) for i in others),
-                ]
-
-    return find
-
-
-def never_crossed(label, n_labels):
-    """Arcs with a label are crossed by none; arcs of ROOT count as before the first word."""
-
-    def find(heads, labels):
-        numbers, every = np.arange(n_labels + 1), np.ones(n_labels + 1, dtype=bool)
-        for word in np.flatnonzero(labels == label).tolist():
-            low, high = sorted((word, int(heads[word])))
-            own = np.arange(len(heads)) == heads[word]
-            for other in range(1, len(heads)):
-                left, right = sorted((other, int(heads[other])))
-                if left < low < right < high or low < left < high < right:
-                    crossing = np.arange(len(heads)) == heads[other]
-                    yield [
-                        Condition(word, own, numbers == label),
-                        Condition(other, crossing, every),
-                    ]
-
-    return find
-
-
-def several(*finders):
-    return lambda heads, labels: itertools.chain(*(find(heads, labels) for find in finders))
-
-
 def none(heads, labels):
     return ()
 
@@ -107,12 +64,8 @@ KINDS = {
     "single conditions": lambda rng, n, k: RandomRules(rng, n, k, 3, 1),
     "pairs": lambda rng, n, k: RandomRules(rng, n, k, 10, 2),
     "triples": lambda rng, n, k: RandomRules(rng, n, k, 20, 3),
+    "of all words": lambda rng, n, k: RandomRules(rng, n, k, 40, n),
     "one per head": lambda rng, n, k: one_per_head(1, k),
-    "exceptions": lambda rng, n, k: leaves_unless(1, k, k),
-    "crossings": lambda rng, n, k: never_crossed(1, k),
-    "together": lambda rng, n, k: several(
-        one_per_head(1, k), leaves_unless(k, 1, k), never_crossed(k, k)
-    ),
     "none valid": lambda rng, n, k: lambda heads, labels: [[]],
 }
 
@@ -146,54 +99,6 @@ class NumberedRules:
         return np.array([not one for one in map(self.find_conflicts, sentences, heads, labels)])
 
 
-class LazyLabels:
-    """Label scores of some sentences, which count how often each arc is labelled."""
-
-    def __init__(self, label_scores):
-        self.label_scores = label_scores
-        self.asked = [np.zeros(own.shape[:2], dtype=int) for own in label_scores]
-
-    def log_probs(self, deps, heads):
-        for i, dep, head in places_of(self.label_scores, deps, heads):
-            self.asked[i][dep, head] += 1
-        return self._of(deps, heads)
-
-    def best(self, deps, heads):
-        found = self._of(deps, heads)
-        return found.argmax(axis=1) + 1, found.max(axis=1)
-
-    def _of(self, deps, heads):
-        places = places_of(self.label_scores, deps, heads)
-        return np.array([self.label_scores[i][dep, head] for i, dep, head in places])
-
-
-# --- by enumeration ----------------------------------------------------------------------------
-
-
-def label_weight(label_scores, heads, labels):
-    return sum(
-        label_scores[dep, heads[dep], labels[dep] - 1] for dep in range(1, len(heads)) if heads[dep]
-    )
-
-
-def best_by_enumeration(scores, label_scores, rules, projective):
-    """The highest weight of a valid labelled tree; -inf if there is none."""
-    n, n_labels = len(scores) - 1, label_scores.shape[-1]
-    found = -np.inf
-    for heads in enumerate_trees(n, True):
-        weight = tree_score(scores, heads)
-        if weight == -np.inf or (projective and not is_projective(heads)):
-            continue
-        free = np.flatnonzero(heads > 0)
-        for chosen in itertools.product(range(1, n_labels + 1), repeat=len(free)):
-            labels = np.where(heads < 0, -1, 0)
-            labels[free] = chosen
-            total = weight + label_weight(label_scores, heads, labels)
-            if total > found and not list(rules.find_conflicts(0, heads, labels)):
-                found = total
-    return found
-
-
 def problem(rng, family, n, n_labels):
     """Scores of arcs and labels; NaN where nothing may be read."""
     scores = FAMILIES[family](rng, n, np.float64)
@@ -207,15 +112,19 @@ def problem(rng, family, n, n_labels):
     return scores, label_scores
 
 
+def decode_all(scores, label_scores, rules, **options):
+    """Decode sentences; returns also the labels that the search asked for."""
+    first, later = ArcLabels(*label_scores), ArcLabels(*label_scores)
+    return decode_valid(scores, first.best, later.log_probs, rules, **options), later
+
+
 def decode_one(scores, label_scores, find, mask=None, **options):
     """Decode a sentence."""
     if mask is None:
         mask = np.ones((*label_scores.shape[:2], label_scores.shape[2] + 1), dtype=bool)
-    rules, labels = NumberedRules([find], [mask]), LazyLabels([label_scores])
-    return decode_valid([scores], labels.best, labels.log_probs, rules, **options)
+    return decode_all([scores], [label_scores], NumberedRules([find], [mask]), **options)[0]
 
 
-@pytest.mark.one_each("kind", "projective")
 @pytest.mark.parametrize("projective", [False, True])
 @pytest.mark.parametrize(
     "family", ["gaussian", "integer_ties", "zeros", "trained_like", "forbidden_around_tree"]
@@ -229,20 +138,19 @@ def test_best_of_all_valid_trees(kind, family, projective):
         find = KINDS[kind](rng, n, n_labels)
         mask = rng.random((n + 1, n + 1, n_labels + 1)) < 0.95
         rules = NumberedRules([find], [mask])
-        if (
-            best_by_enumeration(
-                scores, label_scores, NumberedRules([none], [mask | True]), projective
-            )
-            == -np.inf
-        ):
+        every = enumerate_labelled(scores, label_scores, projective=projective)
+        if not every:
             continue
-        expected = best_by_enumeration(scores, label_scores, rules, projective)
+        valid = (
+            weight for weight, *tree in every if not rules.find_conflicts(0, *map(np.array, tree))
+        )
+        expected = next(valid, -np.inf)
         found = decode_one(scores, label_scores, find, mask, projective=projective)
         assert found.valid.all() == found.proven.all() == (expected > -np.inf)
         if found.valid.all():
             heads, labels = found.heads, found.labels
             assert not rules.find_conflicts(0, heads, labels)
-            weight = tree_score(scores, heads) + label_weight(label_scores, heads, labels)
+            weight = labelled_score(scores, label_scores, heads, labels)
             assert weight == pytest.approx(expected, rel=1e-12, abs=1e-9)
             assert labels[0] == -1
             assert ((labels[1:] == 0) == (heads[1:] == 0)).all()
@@ -273,14 +181,13 @@ def test_only_nodes_that_may_have_the_best_tree_are_decoded(cheapest):
 @pytest.mark.parametrize("max_decodes", [1, 10, 1000])
 def test_beyond_the_limit_a_valid_tree_that_says_so(max_decodes, projective):
     rng = rng_for("constrained", "limit")
-    find = several(one_per_head(1, 3), leaves_unless(2, 3, 3), never_crossed(3, 3))
     proven = 0
     for n in (6, 8, 10) * 5:
         scores, label_scores = problem(rng, "gaussian", n, 3)
+        find = RandomRules(rng, n, 3, 5 * n, 3)
 
         def weigh(found, scores=scores, label_scores=label_scores):
-            heads, labels = found.heads, found.labels
-            return tree_score(scores, heads) + label_weight(label_scores, heads, labels)
+            return labelled_score(scores, label_scores, found.heads, found.labels)
 
         found = decode_one(
             scores, label_scores, find, max_decodes=max_decodes, projective=projective
@@ -352,13 +259,13 @@ def test_sentences_of_a_batch_are_as_alone(spread, projective):
     for n in sizes:
         logits = spread * rng.normal(size=(n + 1, n + 1, n_labels))
         label_scores.append(logits - np.logaddexp.reduce(logits, axis=2, keepdims=True))
-        finders.append(several(one_per_head(1, n_labels), leaves_unless(2, 3, n_labels)))
+        finders.append(one_per_head(1, n_labels))
         masks.append(rng.random((n + 1, n + 1, n_labels + 1)) < 0.9)
         masks[-1][:, 0, 0] = True
-    rules, labels = NumberedRules(finders, masks), LazyLabels(label_scores)
+    rules = NumberedRules(finders, masks)
     kind = {"temperature": 0.8, "projective": projective}
-    found = decode_valid(scores, labels.best, labels.log_probs, rules, **kind)
-    plain = decode_labelled(scores, labels.best, **kind)
+    found, labels = decode_all(scores, label_scores, rules, **kind)
+    plain = decode_labelled(scores, ArcLabels(*label_scores).best, **kind)
     n_searched = 0
     for i, own in enumerate(scores):
         inside = slice(plain.roots[i], plain.roots[i + 1])
@@ -378,13 +285,13 @@ def test_sentences_of_a_batch_are_as_alone(spread, projective):
 
 def test_a_sentence_without_a_valid_tree_keeps_its_best_one():
     scores = [np.zeros((4, 4))] * 2
-    labels = LazyLabels([np.log(np.full((4, 4, 2), 0.5))] * 2)
+    label_scores = [np.log(np.full((4, 4, 2), 0.5))] * 2
     masks = [np.ones((4, 4, 3), dtype=bool) for _ in range(2)]
     masks[1][2] = False
     rules = NumberedRules([none, none], masks)
-    found = decode_valid(scores, labels.best, labels.log_probs, rules)
+    found, _ = decode_all(scores, label_scores, rules)
     assert found.valid.tolist() == found.proven.tolist() == [True, False]
-    plain = decode_labelled(scores, labels.best)
+    plain = decode_labelled(scores, ArcLabels(*label_scores).best)
     assert found.heads.tolist() == plain.heads.tolist()
     assert found.labels.tolist() == plain.labels.tolist()
 
@@ -395,19 +302,19 @@ def test_beyond_the_limit_what_is_safe_is_taken(monkeypatch):
     weights = rng.normal(size=(8, 8))
     label_scores = np.log(rng.dirichlet([1, 1, 1], size=(8, 8)))
     label_scores[..., 1:] -= 9
-    labels, mask = LazyLabels([label_scores]), np.ones((8, 8, 4), dtype=bool)
+    mask = np.ones((8, 8, 4), dtype=bool)
     rules = NumberedRules([one_per_head(1, 3)], [mask])
-    inputs = [weights], labels.best, labels.log_probs, rules
-    found = decode_valid(*inputs, max_decodes=1)
+    found, _ = decode_all([weights], [label_scores], rules, max_decodes=1)
     assert found.valid.all()
     assert not found.proven.any()
     best = decode_one(weights, label_scores, none, rules.safe(0), projective=True)
     assert found.heads.tolist() == best.heads.tolist()
     # Without a safe tree, the best of all stays.
     mask[2, :, 2:] = mask[2, 0] = False
-    found = decode_valid(*inputs, max_decodes=1)
+    found, _ = decode_all([weights], [label_scores], rules, max_decodes=1)
     assert not found.valid.any()
-    assert found.heads.tolist() == decode_labelled(*inputs[:2]).heads.tolist()
+    plain = decode_labelled([weights], ArcLabels(label_scores).best)
+    assert found.heads.tolist() == plain.heads.tolist()
 
 
 @pytest.mark.parametrize("shape", [(7, 7, 4), (8, 8, 3), (8, 8, 5), (1, 1, 4), (8, 8), ()])
@@ -418,11 +325,10 @@ def test_masks_of_rules_have_all_words_and_labels(shape):
     # The best tree breaks the rule, and the best one that keeps it has other labels.
     weights[..., 3] += 99
     label_scores[..., 0] += 9
-    labels = LazyLabels([label_scores])
     rules = NumberedRules([one_per_head(1, 3)], [np.ones((8, 8, 4), dtype=bool)])
     rules.mask = lambda sentence: np.ones(shape, dtype=bool)
     with pytest.raises(ValueError, match=r"expected a (mask of shape|condition on 8 heads)"):
-        decode_valid([weights], labels.best, labels.log_probs, rules)
+        decode_all([weights], [label_scores], rules)
 
 
 def test_arcs_of_several_sentences_are_labelled_together():
@@ -430,11 +336,9 @@ def test_arcs_of_several_sentences_are_labelled_together():
     scores = list(rng.normal(size=(20, 9, 9)))
     log_probs = rng.normal(size=(20, 9, 9, 3))
     log_probs -= np.logaddexp.reduce(log_probs, axis=3, keepdims=True)
-    labels, sizes = LazyLabels(log_probs), []
-    rules = NumberedRules(
-        [several(one_per_head(1, 3), leaves_unless(2, 3, 3))] * 20,
-        [np.ones((9, 9, 4), dtype=bool)] * 20,
-    )
+    labels, sizes = ArcLabels(*log_probs), []
+    finders = [RandomRules(rng, 8, 3, 16, 2) for _ in scores]
+    rules = NumberedRules(finders, [np.ones((9, 9, 4), dtype=bool)] * 20)
 
     def counted(deps, heads):
         sizes.append(len({i for i, *_ in places_of(scores, deps, heads)}))

@@ -246,8 +246,14 @@ def check_expectation_gradient(case: Case) -> None:
 def check_entropy_gradient(case: Case) -> None:
     got = case.trees.entropy_gradient()
     assert (got.shape, got.dtype) == (case.scores.shape, np.float64)
-    right = -oracle.arc_covariances(case.scores, values=case.scores, **case.kind)
-    np.testing.assert_allclose(got, right, rtol=0, atol=1e-12 * max(1.0, case.below) ** 2)
+    # Less a constant per word, or 80 digits would not suffice for scores that are far apart.
+    likeliest = case.right.marginals.argmax(axis=1)[:, None]
+    with np.errstate(over="ignore", invalid="ignore"):
+        lowered = case.scores - np.take_along_axis(case.scores, likeliest, axis=1).astype(float)
+    values = np.where(case.right.marginals > 1e-30, lowered, 0.0)
+    right = -oracle.arc_covariances(case.scores, values=values, **case.kind)
+    tolerance = 1e-12 * max(1.0, np.abs(values).max()) * max(1.0, case.below)
+    np.testing.assert_allclose(got, right, rtol=0, atol=tolerance)
 
 
 def check_distinct_samples(case: Case) -> None:
@@ -422,7 +428,7 @@ INPUTS = {
     [
         pytest.param(inputs, query, id=f"{inputs}-{query.__name__.removeprefix('check_')}")
         for inputs, query in itertools.product(INPUTS, QUERIES)
-        if inputs not in WILD or query in (*FIRST_ORDER, *ORDER)
+        if inputs not in WILD or query in (*FIRST_ORDER, *ORDER, check_entropy_gradient)
     ],
 )
 def test_query_matches_enumeration(inputs, query, options):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from parsers import SMALL_MODEL, assign, gold_examples, make_nlp, score_labels, train
-from reference import enumerate_trees
+from reference_labelled import ArcLabels, labelled_score, with_best_labels
 from strategies import FAMILIES, places_of, rng_for
 
 from spacy_rootmind import NoTreeError, TreeDistribution, decode, tree_score
@@ -19,40 +19,15 @@ from spacy_rootmind.trees.labelled import decode_labelled
 TEXT = "The cat  saw a dog that slept.\nShe said that it rained."
 
 
-class Labels:
-    """Labels of all arcs of some sentences, known from the start, that counts the queries."""
-
-    def __init__(self, rng, scores, spread):
-        shapes = [own.shape for own in scores]
-        self.labels = [rng.integers(1, 41, shape) for shape in shapes]
-        self.log_probs = [-spread * rng.exponential(size=shape) for shape in shapes]
-        self.asked = [np.zeros(shape, dtype=int) for shape in shapes]
-        self.rounds = 0
-
-    def __call__(self, deps, heads):
-        self.rounds += 1
-        places = places_of(self.asked, deps, heads)
-        for i, dep, head in places:
-            self.asked[i][dep, head] += 1
-        return tuple(
-            np.array([of[i][dep, head] for i, dep, head in places], dtype=kind)
-            for of, kind in ((self.labels, "i8"), (self.log_probs, "f8"))
-        )
-
-    def together(self, i, weights):
-        """Log-weights of one sentence's arcs together with their labels; ROOT's have none."""
-        joint = weights + self.log_probs[i]
-        joint[:, 0] = weights[:, 0]
-        return joint
-
-
-def sentences_from(rng, family, lengths, fill=np.nan):
-    """Scores of sentences; what must not be read, diagonals among it, holds `fill`."""
+def problem(note, family, lengths, spread, fill=np.nan):
+    """Scores and labels of sentences; what must not be read, diagonals among it, holds `fill`."""
+    rng = rng_for("labelled", note, family)
     sentences = [FAMILIES[family](rng, n, np.float64) for n in lengths]
     for scores in sentences:
         scores[0] = fill
         np.fill_diagonal(scores, fill)
-    return sentences
+    shapes = [(*scores.shape, 3) for scores in sentences]
+    return sentences, ArcLabels(*(-spread * rng.exponential(size=shape) for shape in shapes))
 
 
 def trees_of(search):
@@ -62,51 +37,40 @@ def trees_of(search):
     )
 
 
-@pytest.mark.one_each("family")
-@pytest.mark.parametrize("spread", [0.0, 0.3, 3.0, 100.0])
-@pytest.mark.parametrize("family", ["gaussian", "integer_ties", "zeros", "trained_like"])
-def test_best_of_all_labelled_trees(family, spread):
-    rng = rng_for("labelled", family, spread)
-    scores = sentences_from(rng, family, [1, 2, 5, 0, 4, 5, 5, 3, 3])
-    labels = Labels(rng, scores, spread)
-    search = decode_labelled(scores, labels, temperature=0.7)
-    for i, (heads, found) in enumerate(trees_of(search)):
-        n = len(heads) - 1
-        joint = labels.together(i, scores[i] / 0.7)
-        best = max(tree_score(joint, tree) for tree in enumerate_trees(n, True))
-        assert tree_score(joint, heads) == pytest.approx(best, abs=1e-12)
-        for dep in range(1, n + 1):
-            known = labels.labels[i][dep, heads[dep]] if heads[dep] else ROOT_LABEL
-            assert found[dep] == known
-        assert heads[0] == found[0] == MISSING
+def assert_best_labels(heads, labels, log_probs):
+    best = log_probs[np.arange(len(heads)), heads].argmax(axis=1) + 1
+    assert labels[1:].tolist() == np.where(heads, best, ROOT_LABEL)[1:].tolist()
+    assert heads[0] == labels[0] == MISSING
 
 
-@pytest.mark.one_each("family")
+@pytest.mark.one_each("family", "projective")
 @pytest.mark.parametrize("projective", [False, True])
-@pytest.mark.parametrize("spread", [0.1, 2.0])
+@pytest.mark.parametrize("spread", [0.0, 0.3, 6.0, 300.0])
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_as_good_as_with_the_labels_of_all_arcs(family, spread, projective):
-    rng = rng_for("labelled", family, spread, "long")
-    scores = sentences_from(rng, family, [40, 12, 33])
-    labels = Labels(rng, scores, spread)
-    kind = {"projective": projective}
+    scores, labels = problem(spread, family, [40, 1, 2, 12, 5, 0, 4, 33, 3], spread)
+    options = {"temperature": 0.7, "projective": projective}
     try:
-        joint = [labels.together(i, own) for i, own in enumerate(scores)]
-        expected = [tree_score(own, decode(own, **kind)) for own in joint]
+        joint = [
+            with_best_labels(own / 0.7, log_probs)
+            for own, log_probs in zip(scores, labels.sentences, strict=True)
+        ]
+        best = [decode(own, projective=projective) for own in joint]
     except NoTreeError:
         with pytest.raises(NoTreeError):
-            decode_labelled(scores, labels, **kind)
+            decode_labelled(scores, labels.best, **options)
         return
-    for i, (heads, _) in enumerate(trees_of(decode_labelled(scores, labels, **kind))):
-        assert tree_score(joint[i], heads) == pytest.approx(expected[i], rel=1e-12, abs=1e-9)
+    search = decode_labelled(scores, labels.best, **options)
+    for i, (heads, found) in enumerate(trees_of(search)):
+        expected = tree_score(joint[i], best[i])
+        assert tree_score(joint[i], heads) == pytest.approx(expected, rel=1e-12, abs=1e-9)
+        assert_best_labels(heads, found, labels.sentences[i])
 
 
 @pytest.mark.parametrize("fill", [np.nan, np.inf, 1e9])
 def test_only_arcs_between_words_are_labelled_each_once(fill):
-    rng = rng_for("labelled", "asked")
-    scores = sentences_from(rng, "zeros", [20, 7, 16], fill)
-    labels = Labels(rng, scores, 1.0)
-    decode_labelled(scores, labels)
+    scores, labels = problem("asked", "zeros", [20, 7, 16], 3.0, fill)
+    decode_labelled(scores, labels.best)
     for asked in labels.asked:
         assert asked.max() == 1
         assert not asked[0].any()
@@ -117,30 +81,26 @@ def test_only_arcs_between_words_are_labelled_each_once(fill):
 @pytest.mark.parametrize(
     ("family", "lengths", "spread", "most"),
     [
-        ("trained_like", [30] * 20, 0.2, 1.1),
-        ("gaussian", [30] * 20, 0.3, 7.0),
+        ("trained_like", [30] * 20, 0.6, 1.1),
+        ("gaussian", [30] * 20, 0.9, 7.0),
         # Labels decide everything here, in few rounds.
-        ("zeros", [200], 1.0, np.inf),
+        ("zeros", [200], 3.0, np.inf),
     ],
 )
 def test_few_arcs_are_labelled_where_trees_are_clear(family, lengths, spread, most):
-    rng = rng_for("labelled", "clear", family)
-    scores = sentences_from(rng, family, lengths)
-    labels = Labels(rng, scores, spread)
-    decode_labelled(scores, labels)
+    scores, labels = problem("clear", family, lengths, spread)
+    decode_labelled(scores, labels.best)
     assert sum(asked.sum() for asked in labels.asked) < most * sum(lengths)
     assert labels.rounds < (12 if family == "zeros" else 16)
 
 
 def test_settled_sentences_are_left_alone():
-    rng = rng_for("labelled", "settled")
-    chain, flat = 100.0 * np.eye(21, k=-1), np.zeros((21, 21))
-    scores = [chain] * 9 + [flat]
-    labels, asked = Labels(rng, scores, 1.0), []
+    flat, labels = problem("settled", "zeros", [20] * 10, 3.0)
+    scores, asked = [100.0 * np.eye(21, k=-1)] * 9 + flat[9:], []
 
     def counted(deps, heads):
         asked.append({place[0] for place in places_of(scores, deps, heads)})
-        return labels(deps, heads)
+        return labels.best(deps, heads)
 
     decode_labelled(scores, counted)
     # All at first, and then the one where labels decide.
@@ -150,15 +110,14 @@ def test_settled_sentences_are_left_alone():
 
 
 def test_labels_of_the_best_trees_without_labels():
-    rng = rng_for("labelled", "given trees")
-    scores = sentences_from(rng, "gaussian", [1, 5, 3, 9])
-    labels = Labels(rng, scores, 100.0)
-    search = decode_labelled(scores, labels, decode_again=False)
+    scores, labels = problem("given trees", "gaussian", [1, 5, 3, 9], 300.0)
+    search = decode_labelled(scores, labels.best, decode_again=False)
     assert labels.rounds == 1
-    for i, (heads, found) in enumerate(trees_of(search)):
-        assert heads.tolist() == decode(scores[i]).tolist()
-        known = labels.labels[i][np.arange(len(heads)), heads]
-        assert found[1:].tolist() == np.where(heads, known, ROOT_LABEL)[1:].tolist()
+    for own, log_probs, (heads, found) in zip(
+        scores, labels.sentences, trees_of(search), strict=True
+    ):
+        assert heads.tolist() == decode(own).tolist()
+        assert_best_labels(heads, found, log_probs)
 
 
 # --- the component -------------------------------------------------------------------------------
@@ -186,30 +145,31 @@ def parser(unsure):
     parser.saved_settings = before.as_config()
 
 
-def joint_weights(parser, doc):
-    """Log-weights of each sentence's arcs with their best labels, and these labels."""
+def weights_of(parser, doc):
+    """Log-weights of each sentence's arcs, and log probabilities of all their labels."""
     trees = parser.model.predict(ParserInput([doc], [sentences_of(doc)])).trees
     found = {}
     for bucket, arcs in zip(trees.layout.buckets, trees.arcs, strict=True):
         for i, number in enumerate(bucket.sentences):
             m, root = bucket.lengths[i] + 1, trees.layout.roots[number]
-            joint = arcs[i, :m, :m].astype("f8") / parser.temperature
-            names = np.full((m, m), "ROOT", dtype=object)
-            for dep in range(1, m):
-                for head in set(range(1, m)) - {dep}:
-                    rows = np.array([dep]) + root, np.array([head]) + root
-                    scores = score_labels(parser.model, trees, *rows)[0].astype("f8")
-                    scores /= parser.cfg["label_temperature"]
-                    # The null label, if there is one, is the last, and none of these.
-                    scores = scores[: len(parser.labels) - 1]
-                    joint[dep, head] += scores.max() - np.logaddexp.reduce(scores)
-                    names[dep, head] = parser.labels[1 + scores.argmax()]
-            found[number] = joint, names
+            deps, heads = 1 + np.array(np.nonzero(~np.eye(m - 1, dtype=bool)))
+            # The null label, if there is one, is the last, and none of these.
+            log_probs = np.zeros((m, m, len(parser.labels) - 1))
+            scores = score_labels(parser.model, trees, deps + root, heads + root)
+            log_probs[deps, heads] = scores[:, : log_probs.shape[2]]
+            log_probs /= parser.cfg["label_temperature"]
+            log_probs -= np.logaddexp.reduce(log_probs, axis=2, keepdims=True)
+            found[number] = arcs[i, :m, :m].astype("f8") / parser.temperature, log_probs
     return [found[number] for number in sorted(found)]
 
 
-def words_of(sentence):
-    return [token for token in sentence if not token.is_space]
+def tree_of(parser, sentence, heads, deps):
+    """Heads and numbers of labels by the words of a sentence, without its spaces."""
+    words = [i for i, token in enumerate(sentence) if not token.is_space]
+    place = {token: number for number, token in enumerate(words, start=1)}
+    own = [0 if heads[i] == i else place[int(heads[i])] for i in words]
+    labels = [parser.labels.index(deps[i]) for i in words]
+    return np.array([MISSING, *own]), np.array([MISSING, *labels])
 
 
 def test_component_finds_the_best_labelled_trees(unsure, parser):
@@ -217,13 +177,11 @@ def test_component_finds_the_best_labelled_trees(unsure, parser):
     assign(parser, decode="tree")
     plain = unsure(TEXT)
     assert [t.head.i for t in doc] != [t.head.i for t in plain]
-    for sentence, (joint, names) in zip(doc.sents, joint_weights(parser, doc), strict=True):
-        words = words_of(sentence)
-        place = {token.i: i for i, token in enumerate(words, start=1)}
-        heads = decode(joint)
-        expected = [(int(heads[i]), names[i, heads[i]]) for i in range(1, len(heads))]
-        found = [(0 if t.head == t else place[t.head.i], t.dep_) for t in words]
-        assert found == expected
+    for sentence, weights in zip(doc.sents, weights_of(parser, doc), strict=True):
+        places = [token.head.i - sentence.start for token in sentence]
+        heads, labels = tree_of(parser, sentence, places, [token.dep_ for token in sentence])
+        assert heads.tolist() == decode(with_best_labels(*weights)).tolist()
+        assert_best_labels(heads, labels, weights[1])
 
 
 @pytest.mark.parametrize("temperature", [0.3, 1.0, 4.0])
@@ -256,28 +214,11 @@ def test_confidence_and_alternatives_are_of_trees(unsure, parser):
     assert behind
 
 
-def labelled_log_prob(parser, doc, number, parse):
-    """Log probability of an alternative with its labels, from the network's scores."""
-    trees = parser.model.predict(ParserInput([doc], [sentences_of(doc)])).trees
-    words = [i for i, token in enumerate(parse.span) if not token.is_space]
-    place = {token: i for i, token in enumerate(words, start=1)}
-    heads = [-1] + [0 if parse.heads[i] == i else place[int(parse.heads[i])] for i in words]
-    for bucket, arcs in zip(trees.layout.buckets, trees.arcs, strict=True):
-        for i, sentence in enumerate(bucket.sentences):
-            if sentence == number:
-                weights = arcs[i, : len(heads), : len(heads)].astype("f8") / parser.temperature
-    total = TreeDistribution(weights).log_prob(np.array(heads))
-    root = trees.layout.roots[number]
-    for dep, head in enumerate(heads[1:], start=1):
-        if head:
-            rows = np.array([dep]) + root, np.array([head]) + root
-            scores = score_labels(parser.model, trees, *rows)[0].astype("f8")
-            scores = scores[: len(parser.labels) - 1] / parser.cfg["label_temperature"]
-            label = parser.labels.index(parse.deps[words[dep - 1]])
-            total += scores[label - 1] - np.logaddexp.reduce(scores)
-        else:
-            assert parse.deps[words[dep - 1]] == "ROOT"
-    return total
+def assert_log_prob(parser, weights, parse):
+    """The log probability of an alternative is of its tree and labels, by the network's scores."""
+    total = labelled_score(*weights, *tree_of(parser, parse.span, parse.heads, parse.deps))
+    expected = total - TreeDistribution(weights[0]).log_partition
+    assert parse.log_prob == pytest.approx(expected, abs=1e-4)
 
 
 def test_labelled_k_best_begin_with_the_parse(unsure, parser, monkeypatch):
@@ -285,7 +226,7 @@ def test_labelled_k_best_begin_with_the_parse(unsure, parser, monkeypatch):
     monkeypatch.setitem(parser.cfg, "label_temperature", 3.0)
     assign(parser, alternatives=kbest(k=60, labelled=True))
     doc = unsure(TEXT)
-    for number, sentence in enumerate(doc.sents):
+    for sentence, weights in zip(doc.sents, weights_of(parser, doc), strict=True):
         parses = sentence._.parses
         assert len(parses) == 60
         assert parses[0].heads.tolist() == [token.head.i - sentence.start for token in sentence]
@@ -296,25 +237,24 @@ def test_labelled_k_best_begin_with_the_parse(unsure, parser, monkeypatch):
         # Some tree has several labellings.
         assert len({parse.heads.tobytes() for parse in parses}) < 60
         for parse in parses[::6]:
-            expected = labelled_log_prob(parser, doc, number, parse)
-            assert parse.log_prob == pytest.approx(expected, abs=1e-4)
+            assert_log_prob(parser, weights, parse)
 
 
 @pytest.mark.parametrize("make", [sample, sample_without_replacement])
 def test_labelled_samples_have_the_probability_of_tree_and_labels(make, unsure, parser):
     assign(parser, temperature=0.3, alternatives=make(k=40, seed=3, labelled=True))
     doc, (_, again) = unsure(TEXT), unsure.pipe(["It rained.", TEXT])
-    for number, sentence in enumerate(doc.sents):
+    for sentence, other, weights in zip(
+        doc.sents, again.sents, weights_of(parser, doc), strict=True
+    ):
         parses = sentence._.parses
         assert len(parses) == 40
         for parse in parses[::8]:
-            expected = labelled_log_prob(parser, doc, number, parse)
-            assert parse.log_prob == pytest.approx(expected, abs=1e-4)
+            assert_log_prob(parser, weights, parse)
         assert len({tuple(parse.deps) for parse in parses}) > 1
         n_different = len({(parse.heads.tobytes(), *parse.deps) for parse in parses})
         assert (n_different == 40) == (make is sample_without_replacement)
-        other = list(again.sents)[number]._.parses
-        assert [parse.deps for parse in other] == [parse.deps for parse in parses]
+        assert [parse.deps for parse in other._.parses] == [parse.deps for parse in parses]
 
 
 def test_constraints_are_respected(unsure, parser):

@@ -1,57 +1,16 @@
 """k best labelled trees and samples of them, against enumeration of trees and labels."""
 
-import itertools
-
 import numpy as np
 import pytest
-from reference import clean, enumerate_trees
+from reference import clean
+from reference_labelled import ArcLabels, enumerate_labelled, labelled_score, random_labels
 from reference_sampling import assert_fits, order_law
 from strategies import FAMILIES, rng_for
 
-from spacy_rootmind import NoTreeError, TreeDistribution
+from spacy_rootmind import NoTreeError
 from spacy_rootmind.trees.conventions import MISSING, ROOT_LABEL
 from spacy_rootmind.trees.labelled import decode_kbest_labelled
 from spacy_rootmind.trees.labelled_sampling import sample_labelled, sample_labelled_distinct
-
-
-class Labels:
-    """Label distributions of all arcs of a sentence, that remembers the queries."""
-
-    def __init__(self, rng, n, n_labels, spread):
-        scores = spread * rng.standard_normal((n + 1, n + 1, n_labels))
-        self.log_probs = scores - np.log(np.exp(scores).sum(axis=2, keepdims=True))
-        self.asked = np.zeros((n + 1, n + 1), dtype=int)
-
-    def __call__(self, deps, heads):
-        assert (heads > 0).all()
-        assert (deps > 0).all()
-        np.add.at(self.asked, (deps, heads), 1)
-        return self.log_probs[deps, heads]
-
-    def score(self, weights, heads, labels):
-        """Log-weight of a labelled tree."""
-        total = 0.0
-        for dep in range(1, len(heads)):
-            total += weights[dep, heads[dep]]
-            if heads[dep]:
-                total += self.log_probs[dep, heads[dep], labels[dep] - 1]
-        return total
-
-    def enumerate(self, weights):
-        """All labelled trees with their log-weights, best first."""
-        n = len(weights) - 1
-        found = []
-        for heads in enumerate_trees(n, True):
-            choices = [
-                range(1, self.log_probs.shape[2] + 1) if heads[dep] else [ROOT_LABEL]
-                for dep in range(1, n + 1)
-            ]
-            for labels in itertools.product(*choices):
-                own = (MISSING, *labels)
-                score = self.score(weights, heads, own)
-                if score > -np.inf:
-                    found.append((score, tuple(heads.tolist()), own))
-        return sorted(found, reverse=True)
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.5, 3.0])
@@ -64,18 +23,19 @@ def test_k_best_of_all_labelled_trees(family, spread):
         if family == "holes":
             weights[rng.random(weights.shape) < 0.3] = -np.inf
             weights[1, 0] = weights[2:, 1] = 0
-        labels = Labels(rng, n, n_labels, spread)
-        every = labels.enumerate(weights)
+        labels = ArcLabels(random_labels(rng, n, n_labels, spread))
+        every = enumerate_labelled(weights, *labels.sentences)
         for k in (1, 2, 10, 10**5):
-            labels.asked[:] = 0
-            heads, found, scores = decode_kbest_labelled(weights, k, labels)
-            assert labels.asked.max(initial=0) <= 1
+            labels.forget()
+            heads, found, scores = decode_kbest_labelled(weights, k, labels.log_probs)
+            assert labels.asked[0].max(initial=0) <= 1
             assert len(heads) == min(k, len(every))
             assert len(set(map(bytes, np.concatenate([heads, found], axis=1)))) == len(heads)
             np.testing.assert_allclose(
                 scores, [score for score, _, _ in every[:k]], rtol=0, atol=1e-11
             )
-            own = [labels.score(weights, *pair) for pair in zip(heads, found, strict=True)]
+            pairs = zip(heads, found, strict=True)
+            own = [labelled_score(weights, *labels.sentences, *pair) for pair in pairs]
             np.testing.assert_allclose(scores, own, rtol=0, atol=1e-11)
             assert (found[:, 0] == MISSING).all()
             assert ((found == ROOT_LABEL) == (heads == 0)).all()
@@ -84,57 +44,45 @@ def test_k_best_of_all_labelled_trees(family, spread):
 def test_few_arcs_are_labelled():
     rng = rng_for("few arcs")
     weights = clean(FAMILIES["trained_like"](rng, 40, np.float64))
-    labels = Labels(rng, 40, 30, 2.0)
-    decode_kbest_labelled(weights, 5, labels)
-    assert labels.asked.max() == 1
-    assert labels.asked.sum() < 40 * 39 / 4
-
-
-@pytest.mark.parametrize("spread", [0.0, 1.0])
-def test_labelled_samples_follow_the_distribution(spread):
-    rng = rng_for("labelled samples", spread)
-    weights = clean(rng.standard_normal((4, 4)))
-    labels = Labels(rng, 3, 2, spread)
-    log_z = TreeDistribution(weights).log_partition
-    every = labels.enumerate(weights)
-    number = {(tree, own): i for i, (_, tree, own) in enumerate(every)}
-    law = np.array([score for score, _, _ in every]) - log_z
-
-    def draw(size, seed):
-        labels.asked[:] = 0
-        generator = np.random.default_rng(seed)
-        heads, found, log_probs = sample_labelled(weights, size, labels, generator)
-        assert labels.asked.max() == 1
-        pairs = zip(map(tuple, heads.tolist()), map(tuple, found.tolist()), strict=True)
-        places = np.array([number[pair] for pair in pairs])
-        np.testing.assert_allclose(log_probs, law[places], rtol=0, atol=1e-12)
-        return places
-
-    assert_fits(draw, np.exp(law), 10_000, ("labelled samples", spread))
+    labels = ArcLabels(random_labels(rng, 40, 30, 2.0))
+    decode_kbest_labelled(weights, 5, labels.log_probs)
+    assert labels.asked[0].max() == 1
+    assert labels.asked[0].sum() < 40 * 39 / 4
 
 
 class Law:
     """All labelled trees, their log probabilities and numbers."""
 
-    def __init__(self, weights, labels):
-        self.weights, self.labels = weights, labels
-        self.every = labels.enumerate(weights)
+    def __init__(self, weights, log_probs):
+        self.weights, self.labels = weights, ArcLabels(log_probs)
+        self.every = enumerate_labelled(weights, log_probs)
         self.log_probs = np.array([score for score, _, _ in self.every])
         self.log_probs -= np.logaddexp.reduce(self.log_probs)
         self.number = {(tree, own): i for i, (_, tree, own) in enumerate(self.every)}
 
-    def draw(self, k, seed):
-        """Draw k labelled trees without replacement; returns their numbers."""
-        self.labels.asked[:] = 0
+    def draw(self, k, seed, sampler=sample_labelled_distinct):
+        """Draw k labelled trees; returns their numbers."""
+        self.labels.forget()
         generator = np.random.default_rng(seed)
-        heads, labels, log_probs = sample_labelled_distinct(self.weights, k, self.labels, generator)
+        heads, labels, log_probs = sampler(self.weights, k, self.labels.log_probs, generator)
         assert (heads.dtype, labels.dtype, log_probs.dtype) == (np.int32, np.int32, np.float64)
-        assert self.labels.asked.max(initial=0) <= 1
+        assert self.labels.asked[0].max(initial=0) <= 1
         pairs = zip(map(tuple, heads.tolist()), map(tuple, labels.tolist()), strict=True)
         places = [self.number[pair] for pair in pairs]
-        assert len(set(places)) == len(places), "the same labelled tree twice"
+        assert sampler is sample_labelled or len(set(places)) == len(places), "the same tree twice"
         np.testing.assert_allclose(log_probs, self.log_probs[places], rtol=1e-12, atol=1e-11)
         return places
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.0])
+def test_labelled_samples_follow_the_distribution(spread):
+    rng = rng_for("labelled samples", spread)
+    law = Law(clean(rng.standard_normal((4, 4))), random_labels(rng, 3, 2, spread))
+
+    def draw(size, seed):
+        return law.draw(size, seed, sample_labelled)
+
+    assert_fits(draw, np.exp(law.log_probs), 10_000, ("labelled samples", spread))
 
 
 @pytest.mark.one_each("scale")
@@ -144,7 +92,7 @@ def test_all_labelled_trees_are_drawn_once(scale, spread):
     rng = rng_for("all labelled", scale, spread)
     for n, n_labels in ((1, 3), (2, 1), (2, 3), (3, 2), (3, 3), (4, 2)):
         weights = clean(scale * rng.standard_normal((n + 1, n + 1)))
-        law = Law(weights, Labels(rng, n, n_labels, spread))
+        law = Law(weights, random_labels(rng, n, n_labels, spread))
         number = len(law.every)
         for seed, k in enumerate((1, 5, number - 1, number, number + 3, 10**6)):
             places = law.draw(max(k, 1), seed)
@@ -154,7 +102,7 @@ def test_all_labelled_trees_are_drawn_once(scale, spread):
 def test_labelled_draws_are_the_same_for_any_k():
     rng = rng_for("labelled prefix")
     weights = clean(rng.standard_normal((5, 5)))
-    law = Law(weights, Labels(rng, 4, 3, 2.0))
+    law = Law(weights, random_labels(rng, 4, 3, 2.0))
     most = law.draw(400, 7)
     for k in (1, 2, 10, 17, 40, 399):
         assert law.draw(k, 7) == most[:k]
@@ -169,7 +117,7 @@ def test_first_and_second_labelled_trees_follow_their_law(n, n_labels, scale, sp
     """P(s, t) = p(s) p(t) / (1 - p(s)), over labelled trees."""
     rng = rng_for("labelled order", n, n_labels, scale, spread)
     weights = clean(scale * rng.standard_normal((n + 1, n + 1)))
-    law = Law(weights, Labels(rng, n, n_labels, spread))
+    law = Law(weights, random_labels(rng, n, n_labels, spread))
 
     def draw(size, seed):
         generator = np.random.default_rng(seed)
@@ -186,10 +134,10 @@ def test_labelled_trees_after_a_certain_one(confidence):
     rng = rng_for("certain labelled", confidence)
     weights = clean(0.5 * rng.standard_normal((3, 3)))
     weights[[1, 2], [2, 0]] += confidence
-    labels = Labels(rng, 2, 3, 0.5)
+    labels = random_labels(rng, 2, 3, 0.5)
     # Other labels of the certain tree are about as probable as other trees.
-    labels.log_probs[1, 2] = np.array([0.0, 0.3, -0.2]) - confidence
-    labels.log_probs[1, 2, 0] = 0
+    labels[1, 2] = np.array([0.0, 0.3, -0.2]) - confidence
+    labels[1, 2, 0] = 0
     law = Law(weights, labels)
     best = int(law.log_probs.argmax())
     others = np.delete(np.arange(len(law.every)), best)
@@ -209,12 +157,13 @@ def test_few_trees_are_labelled_where_labels_are_unsure():
     """The labellings of the one probable tree come before other trees."""
     rng = rng_for("sure tree")
     weights = clean(FAMILIES["trained_like"](rng, 12, np.float64)) * 20
-    labels = Labels(rng, 12, 20, 0.5)
-    heads, _, log_probs = sample_labelled_distinct(weights, 2000, labels, np.random.default_rng(1))
+    labels = ArcLabels(random_labels(rng, 12, 20, 0.5))
+    generator = np.random.default_rng(1)
+    heads, _, log_probs = sample_labelled_distinct(weights, 2000, labels.log_probs, generator)
     assert len(heads) == 2000
     assert (heads == heads[0]).all()
     assert len(np.unique(log_probs)) > 1000
-    assert labels.asked.sum() < 11 * 16
+    assert labels.asked[0].sum() < 11 * 16
 
 
 def test_labelled_trees_of_no_words_and_of_no_tree():

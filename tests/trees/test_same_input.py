@@ -50,36 +50,6 @@ def test_results_do_not_depend_on_the_batch(name, dtype, threads):
                 assert_part(whole[i], one, int(lengths[i]))
 
 
-@pytest.mark.one_each("name")
-@each_call
-@each_dtype
-def test_results_do_not_depend_on_the_other_sentences(name, dtype):
-    """The same place in a batch, after and before others; seeds go by the place."""
-    own = matrices(name, dtype)
-    others = own[1:] + own[:1]
-    for i in range(0, len(own), 5):
-        scores, lengths = pad_batch([*others[:i], own[i], *others[i + 1 : i + 4]], np.nan)
-        together = CALLS[name](scores, lengths=lengths, num_threads=2)
-        for whole, one in zip(together, alone(name, dtype)[i], strict=True):
-            assert_part(whole[i], one, int(lengths[i]))
-
-
-@each_call
-def test_results_do_not_depend_on_what_was_asked_before(name):
-    """Workspaces are reused within a batch: a long sentence first, or the sentence twice."""
-    dtype = np.float64
-    own = matrices(name, dtype)
-    order = sorted(range(len(own)), key=lambda i: -len(own[i]))
-    scores, lengths = pad_batch([own[i] for i in order], np.nan)
-    for _ in range(2):
-        for place in (0, len(own) // 2, len(own) - 1):
-            batch = np.s_[: place + 1]
-            together = CALLS[name](scores[batch], lengths=lengths[batch], num_threads=1)
-            expected = CALLS[name](own[order[place]], place, num_threads=1)
-            for whole, one in zip(together, expected, strict=True):
-                assert_part(whole[place], one, int(lengths[place]))
-
-
 @each_dtype
 @each_root
 def test_k_best_do_not_depend_on_k_or_on_calls_before(dtype, single_root):

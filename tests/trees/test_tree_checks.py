@@ -6,28 +6,12 @@ import math
 import numpy as np
 import pytest
 import reference
-from reference import IntArray
-from strategies import each_root, mixed_batch, pad_batch, rng_for
+from strategies import each_root, mixed_batch, pad_batch
 
 from spacy_rootmind import decode, is_projective, is_tree, tree_score
 
 NAN, INF = np.nan, np.inf
 BIG = 2**24
-
-
-def padded(trees: list[IntArray], fill: int = -1, extra: int = 1) -> tuple[IntArray, IntArray]:
-    """Return heads (B, N+1) padded with `fill`, and lengths (B,)."""
-    lengths = np.array([len(tree) - 1 for tree in trees])
-    heads = np.full((len(trees), lengths.max() + 1 + extra), fill, dtype=np.int32)
-    for row, tree in zip(heads, trees, strict=True):
-        row[: len(tree)] = tree
-    return heads, lengths
-
-
-def some_trees(single_root: bool) -> list[IntArray]:
-    """Return random trees of 0 to 12 words."""
-    rng = rng_for("some trees", single_root)
-    return [reference.random_heads(rng, n, single_root) for n in (5, 0, 12, 1, 2, 3, 12, 7)]
 
 
 # tree_score
@@ -38,7 +22,10 @@ def test_tree_score_sums_the_arcs_and_ignores_padding(fill):
     matrices = mixed_batch(9, 30, 8, np.float64)
     trees = [decode(scores) for scores in matrices]
     scores, lengths = pad_batch(matrices, NAN, extra=1)
-    totals = tree_score(scores, padded(trees, fill)[0], lengths=lengths)
+    heads = np.full(scores.shape[:2], fill)
+    for row, tree in zip(heads, trees, strict=True):
+        row[: len(tree)] = tree
+    totals = tree_score(scores, heads, lengths=lengths)
     assert (totals.dtype, totals.shape) == (np.float64, (len(trees),))
     for total, one, tree in zip(totals, matrices, trees, strict=True):
         arcs = reference.arc_scores(one, tree)
@@ -79,20 +66,6 @@ def test_is_tree_agrees_with_definition_on_all_heads(n, single_root):
     assert (found.dtype, found.shape) == (np.bool_, (len(heads),))
     assert found.tolist() == expected
     assert sum(expected) == reference.count_trees(n, single_root)
-
-
-@each_root
-@pytest.mark.parametrize("fill", [-1, 0, 1, 99])
-def test_checks_ignore_padding_of_known_lengths_alone(fill, single_root):
-    trees = some_trees(single_root)
-    heads, lengths = padded(trees, fill, extra=2)
-    assert is_tree(heads, lengths=lengths, single_root=single_root).all()
-    expected = [reference.is_projective(tree) for tree in trees]
-    assert is_projective(heads, lengths=lengths).tolist() == expected
-    if fill == -1:
-        assert not is_tree(heads, single_root=False).any()
-        with pytest.raises(ValueError, match=r"tree"):
-            is_projective(heads)
 
 
 def test_is_tree_long_chain_and_long_cycle():
