@@ -27,7 +27,7 @@ class ArcLabels:
         self.forget()
 
     def forget(self) -> None:
-        """Start to count anew."""
+        """Start to count again."""
         self.asked = [np.zeros(own.shape[:2], dtype=int) for own in self.sentences]
         self.rounds = 0
 
