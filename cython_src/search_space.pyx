@@ -140,7 +140,7 @@ cdef class LabelledSearch:
             self.add_labels(deps, heads, labels, log_probs)
             if not decode_again:
                 break
-            n_rivals = 2 * n_rivals + 1
+            n_rivals = min(2 * n_rivals + 1, self.rivals.shape[0])
         # ROOT has no label and the root has ROOT_LABEL: the same numbers as their heads.
         of_heads = self.all_labels[self.all_places + np.maximum(self.heads, 0)]
         self.labels = np.where(self.heads > 0, of_heads, self.heads)

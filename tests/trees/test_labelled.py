@@ -43,6 +43,25 @@ def assert_best_labels(heads, labels, log_probs):
     assert heads[0] == labels[0] == MISSING
 
 
+def test_a_round_for_each_word():
+    """Each word can avoid the improbable label of the root's dependent until it is known."""
+    n = 82
+    scores, log_probs = np.full((n + 1, n + 1), -np.inf), np.zeros((n + 1, n + 1))
+    # "1" is the root, and "2" is below "3"; all others are below "2" at first.
+    scores[1, 0] = scores[2, 3] = 0.0
+    scores[3:, 1], scores[4:, 2], log_probs[3:, 1] = -0.5, 0.0, -1000.0
+    scores[range(3, n), range(4, n + 1)] = -0.1
+    rounds = []
+
+    def find_labels(deps, heads):
+        rounds.append(len(deps))
+        return np.ones(len(deps), dtype=np.intp), log_probs[deps, heads]
+
+    search = decode_labelled([scores], find_labels)
+    np.testing.assert_array_equal(search.heads, decode(scores + log_probs))
+    assert len(rounds) > 64
+
+
 @pytest.mark.one_each("family", "projective")
 @pytest.mark.parametrize("projective", [False, True])
 @pytest.mark.parametrize("spread", [0.0, 0.3, 6.0, 300.0])
