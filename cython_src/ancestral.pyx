@@ -16,8 +16,8 @@ formula with weights, all these trees together weigh the share of R in that choi
 again the sum of A[k, i] over R. With a single root the same holds, with R not including ROOT. Or
 the arc that leads through k is the one from ROOT: then k gets ROOT, every component of F is in C,
 and the trees, summed over which of them has that arc, weigh the same again. For words eliminated
-after the root word, head 0 means the root word. R always has a head that k can have: that of the
-first word of C on a path from ROOT, whose arc was drawn to lead through k.
+after the root word, head 0 means the root word. R always has a head that k can have: the head of
+the first word of C on a path from ROOT, whose arc was drawn to lead through k.
 
 The word that an arc will lead through is drawn when the arc is made, among all words yet to be
 inserted: these are the terms of one sum, whose total the elimination found. A tree takes O(n) each

@@ -126,8 +126,8 @@ def read_tokens(list docs not None):
     """Read the tokens of Docs, one Doc after another.
 
     Returns uint64 rows, (3, n_tokens), of pos, morph and dep, and int8 rows, (5, n_tokens): whether
-    a token has a label, is whitespace and is alphabetic; `sent_start`; and the same where unknown
-    starts are ruled out that would make a sentence of whitespace, and each Doc starts a sentence.
+    a token has a label, is whitespace, is alphabetic, and is whitespace or has no word before it in
+    its Doc; and `sent_start`.
     """
     cdef Doc doc
     cdef Py_ssize_t i, place = 0
@@ -148,11 +148,8 @@ def read_tokens(list docs not None):
             marks[0, place] = token.dep != 0
             marks[1, place] = is_space
             marks[2, place] = Lexeme.c_check_flag(token.lex, IS_ALPHA)
-            marks[3, place] = marks[4, place] = <int8_t>token.sent_start
-            if i == 0:
-                marks[4, place] = 1
-            elif token.sent_start == 0 and (is_space or not has_word):
-                marks[4, place] = -1
+            marks[3, place] = is_space or not has_word
+            marks[4, place] = <int8_t>token.sent_start
             has_word = has_word or not is_space
             place += 1
     return numbers, flags

@@ -49,13 +49,13 @@ def annotated_heads(
 def annotated_starts(row: TokenRow, root_label: str) -> NDArray[np.int8]:
     """Infer whether each token starts a sentence: 1 yes, -1 no, 0 unknown.
 
-    These are `TokenRow.starts`, except where heads are missing and spaCy derived the boundaries
-    from the heads. A word without a head may belong to the sentence on either side, so the
-    boundaries next to it are unknown; within a tree, no sentence starts. A token that is its own
+    These are the Docs' marks, completed, except where heads are missing and spaCy derived the
+    boundaries from the heads. A word without a head may belong to the sentence on either side, so
+    the boundaries around it are unknown; within a tree, no sentence starts. A token that is its own
     head without the root's label counts as one without a head, if the Doc has tokens with the
     root's label.
     """
-    known = row.starts.copy()
+    known = row.marks.copy()
     for doc, place in row.docs_with(row.has_label):
         if not doc.has_annotation("SENT_START"):
             continue
@@ -64,13 +64,7 @@ def annotated_starts(row: TokenRow, root_label: str) -> NDArray[np.int8]:
             own = known[place]
             own[np.append(False, ~(has_root[1:] & has_root[:-1]))] = 0
             own[_within_a_tree(tops)] = -1
-    # No sentence of whitespace.
-    first_words = np.searchsorted(row.words, row.bounds)
-    cannot_start = row.is_space.copy()
-    cannot_start[row.words[first_words[first_words < len(row.words)]]] = True
-    known[cannot_start & (known == 0)] = -1
-    known[row.bounds[row.bounds < row.n_tokens]] = 1
-    return known
+    return row.complete_marks(known)
 
 
 def training_start_marks(doc: Doc, root_label: str) -> NDArray[np.bool_]:
@@ -85,7 +79,7 @@ def training_start_marks(doc: Doc, root_label: str) -> NDArray[np.bool_]:
     if (known == 0).any() and doc.has_annotation("DEP"):
         _, has_root = _trees(doc, root_label)
         comes_after_a_tree = np.cumsum(has_root) > has_root
-        marked = row.starts == 1
+        marked = row.complete_marks(row.marks.copy()) == 1
         starts |= marked & (known == 0) & has_root & comes_after_a_tree
     return starts
 

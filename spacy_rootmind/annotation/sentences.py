@@ -55,11 +55,10 @@ class TokenRow:
     bounds : int array of shape (n_docs + 1,)
         The first token of each Doc, and the number of all tokens.
     has_label, is_space, is_alpha : bool array of shape (n_tokens,)
+    needs_mark : bool array of shape (n_tokens,)
+        Whitespace and the first word of each Doc, which start a sentence only if they are marked.
     marks : int8 array of shape (n_tokens,)
         Marks of sentence starts: 1 yes, -1 no, 0 unknown.
-    starts : int8 array of shape (n_tokens,)
-        The same where each Doc starts a sentence, and unmarked whitespace does not, nor does the
-        first word of a Doc if there is whitespace before it.
     words : int array of shape (n_words,)
         The tokens that are not whitespace.
     """
@@ -69,9 +68,18 @@ class TokenRow:
         self.bounds = np.cumsum([0, *map(len, self.docs)])
         self.n_tokens = int(self.bounds[-1])
         _, flags = read_tokens(self.docs)
-        self.has_label, self.is_space, self.is_alpha = flags[:3].view(np.bool_)
-        self.marks, self.starts = flags[3:]
+        self.has_label, self.is_space, self.is_alpha, self.needs_mark = flags[:4].view(np.bool_)
+        self.marks = flags[4]
         self.words = (~self.is_space).nonzero()[0]
+
+    def complete_marks(self, marks: NDArray[np.int8]) -> NDArray[np.int8]:
+        """Rule out unknown starts that would make a sentence of whitespace; each Doc starts one.
+
+        Changes the marks in place, and returns them.
+        """
+        marks[self.needs_mark & (marks == 0)] = -1
+        marks[self.bounds[self.bounds < self.n_tokens]] = 1
+        return marks
 
     def place(self, number: int) -> slice:
         """Return the place of a Doc among all tokens."""

@@ -24,7 +24,7 @@ cdef struct TreeSum:
     TreeSum* wide           # NULL until it is needed
     Py_ssize_t n            # of the sentence at hand, as all below
     bint single_root
-    bint beyond_float64     # the sums are those of `wide`
+    bint beyond_float64     # the sums are in `wide`
     bint dropped            # some score is too low to be told from a forbidden arc
     Py_ssize_t root_word    # with a single root: the word eliminated as the dependent of ROOT
     SumScale scale

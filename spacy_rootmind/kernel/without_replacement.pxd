@@ -9,8 +9,8 @@ from weights cimport ExtendedFloat
 
 # The part of an elimination that the words after the next one need.
 cdef struct Elimination:
-    bint is_current             # whether it is that of the heads fixed so far
-    void* pivots                # where those of the components left begin
+    bint is_current             # whether the heads fixed so far are its own
+    void* pivots                # where the pivots of the components left begin
     Py_ssize_t root_word        # as in TreeSum
 
 # A tree whose words get their heads one after another. A word without a head yet stands for the
@@ -23,13 +23,13 @@ cdef struct PartialTree:
     Py_ssize_t n
     Py_ssize_t n_fixed
     bint takes_root             # whether a word may still get the head ROOT
-    bint has_wide_weights             # the sentence's weights in wide numbers are at hand
+    bint has_wide_weights       # the sentence's weights in wide numbers are at hand
     bint beyond_float64         # since the last restart
     int32_t* heads              # of the words fixed, heads[0] = -1
     int32_t* order              # order[0..n-1]: the words
     int32_t* place              # per word, in `order`
     int32_t* top                # per word: the word without a head above it; 0 for ROOT
-    int32_t* number             # per head: that of its top
+    int32_t* number             # per head: its top's number
     int32_t* drawn              # per number: the head it was drawn to have
     int32_t* first_below        # per top: the tops right below its component, a list
     int32_t* next_below

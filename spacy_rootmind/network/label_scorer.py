@@ -49,7 +49,7 @@ class LabelInput(NamedTuple):
     kept : dict, optional
         In prediction, layers keep here what depends on the rows alone, for other arcs.
     buckets : int array of shape (n_arcs,), optional
-        The buckets of the distances of arcs, for both terms, whose arcs are on the device.
+        The buckets of the arcs' distances, which both terms read; they have all arcs on the device.
     """
 
     rows: Floats2d
@@ -159,11 +159,9 @@ def forward(
     model: Model[LabelInput, OutT], X: LabelInput, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
     """Add both terms; the callback takes the scores' gradient to the rows' gradient."""
+    biaffine_term, perceptron_term = model.layers
     deps, heads, buckets = to_device(model.ops.xp, _as_arcs(X))
-    given, (biaffine_term, perceptron_term) = (
-        X._replace(deps=deps, heads=heads, buckets=buckets),
-        model.layers,
-    )
+    given = X._replace(deps=deps, heads=heads, buckets=buckets)
     biaffine, backprop_biaffine = biaffine_term(given, is_train)
     perceptron, backprop_perceptron = perceptron_term(given, is_train)
 

@@ -285,12 +285,12 @@ def _stated_starts(row: TokenRow, context: PredictionContext) -> NDArray[np.floa
     mode = context.settings.sentences
     if mode == "doc":
         return np.full(row.n_tokens, -CERTAIN)
-    known = row.starts
+    known = row.complete_marks(row.marks.copy())
     if row.has_label.any():
         known = annotated_starts(row, context.labels[ROOT_LABEL])
     if mode == "given":
         _require_boundaries(row.docs)
-        known = np.where(known == 0, -1, known)
+        known[known == 0] = -1
     stated = CERTAIN * known.astype(np.float64)
     if mode == "auto":
         settings = context.settings
