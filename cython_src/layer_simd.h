@@ -73,7 +73,8 @@ DEFINE_TABLE(LayerPasses, layer_passes, LAYER_PASSES)
 /* A product, and the columns of its panels; none where NumPy's is to be used. */
 typedef struct {
     void (*multiply)(
-        const float *, ptrdiff_t, ptrdiff_t, const float *, float *, ptrdiff_t);
+        const float *, ptrdiff_t, ptrdiff_t, ptrdiff_t, const float *, float *, ptrdiff_t,
+        ptrdiff_t);
     ptrdiff_t columns;
 } Product;
 

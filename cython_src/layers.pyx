@@ -4,6 +4,7 @@ Functions are named after the layers of `spacy_rootmind.network` that they serve
 where arrays are NumPy's; products of matrices are NumPy's here, too. Arguments are checked there
 and trusted here; so are those from `spacy_rootmind.training.optimizer`.
 """
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
 from libc.string cimport memcpy, memset
 
 import numpy as np
@@ -35,7 +36,8 @@ cdef extern from "layer_simd.h" nogil:
 
     ctypedef struct Product:
         void (*multiply)(
-            const float*, Py_ssize_t, Py_ssize_t, const float*, float*, Py_ssize_t
+            const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const float*, float*, Py_ssize_t,
+            Py_ssize_t
         ) noexcept nogil
         Py_ssize_t columns
 
@@ -48,6 +50,8 @@ cdef enum:
     BLOCK = 1024
     # Rows of products that stay in the caches until they are used.
     ROWS = 96
+    # Of a panel of weights, on any processor.
+    MAX_COLUMNS = 32
 
 
 def use_simd(bint wanted, bint wide=True):
@@ -59,6 +63,15 @@ use_simd(True)
 
 
 # --- products ----------------------------------------------------------------------------------
+
+
+cdef inline bytearray make_room(Py_ssize_t size):
+    """Make room for floats, of any value."""
+    return PyByteArray_FromStringAndSize(NULL, size * sizeof(float))
+
+
+cdef inline float* floats_of(bytearray room) noexcept:
+    return <float*>PyByteArray_AS_STRING(room)
 
 
 cdef class Dense:
@@ -99,7 +112,9 @@ cdef class Dense:
     cdef int multiply(self, const float* rows, Py_ssize_t n, float* out) except -1 nogil:
         """Multiply n rows, (n, n_in), by the weights, to `out`, (n, n_out)."""
         if self.product.multiply is not NULL:
-            self.product.multiply(rows, n, self.n_in, &self.panels[0, 0, 0], out, self.n_out)
+            self.product.multiply(
+                rows, n, self.n_in, self.n_in, &self.panels[0, 0, 0], out, self.n_out, self.n_out
+            )
             return 0
         with gil:
             X, found = <const float[:n, :self.n_in]>rows, <float[:n, :self.n_out]>out
@@ -112,26 +127,44 @@ cdef class Dense:
             raise ValueError(f"expected rows of width {self.n_in}, received {found.shape[1]}")
         return found
 
+    cdef Py_ssize_t room(self, Py_ssize_t n) noexcept:
+        """Count the floats that `run` needs besides its result: products that do not fit there."""
+        return min(n, ROWS) * self.n_out if self.n_out > self.width or self.G is not None else 0
+
+    cdef int run(
+        self, const float* X, Py_ssize_t n, const float* residual, float* out, float* room
+    ) except -1 nogil:
+        """Compute n rows of `out` from those of X, and from a residual unless it is NULL."""
+        cdef Py_ssize_t w = self.width, first = 0, stop, i
+        cdef bint is_apart = self.n_out > w or self.G is not None
+        cdef float* products = room
+        cdef const float* added = NULL
+        while first < n:
+            stop = min(first + ROWS, n)
+            if not is_apart:
+                products = out + first * w
+            self.multiply(X + first * self.n_in, stop - first, products)
+            for i in range(first, stop):
+                if residual is not NULL:
+                    added = residual + i * w
+                self.finish(products + (i - first) * self.n_out, added, out + i * w)
+            first = stop
+        return 0
+
     def __call__(self, rows not None, const float[:, ::1] residual=None):
         """Compute rows (n, w) from rows (n, n_in), and from a residual (n, w) if there is one."""
         cdef const float[:, ::1] X = self.as_rows(rows)
-        cdef Py_ssize_t n = X.shape[0], first = 0, stop, i
+        cdef Py_ssize_t n = X.shape[0]
         cdef const float* added = NULL
         found = np.empty((n, self.width), dtype=np.float32)
-        cdef float[:, ::1] out = found, products = found
-        if not found.size:
-            return found
-        if self.n_out > self.width or self.G is not None:
-            products = np.empty((min(n, ROWS), self.n_out), dtype=np.float32)
-        with nogil:
-            while first < n:
-                stop = min(first + products.shape[0], n)
-                self.multiply(&X[first, 0], stop - first, &products[0, 0])
-                for i in range(first, stop):
-                    if residual is not None:
-                        added = &residual[i, 0]
-                    self.finish(&products[i - first, 0], added, &out[i, 0])
-                first = stop
+        cdef float[:, ::1] out = found
+        cdef bytearray room = make_room(self.room(n))
+        cdef float* products = floats_of(room)
+        if n and self.width:
+            if residual is not None:
+                added = &residual[0, 0]
+            with nogil:
+                self.run(&X[0, 0], n, added, &out[0, 0], products)
         return found
 
     cdef void finish(self, float* row, const float* residual, float* out) noexcept nogil:
@@ -229,12 +262,17 @@ cdef class QRNN:
         cdef Dense weights = self.sides[0]
         cdef const float[:, ::1] X = weights.as_rows(rows)
         cdef const Py_ssize_t[::1] roots = layout.roots, lengths = layout.lengths
-        cdef Py_ssize_t h = self.bias.shape[2] // 3, first, stop, i, row, n
-        cdef Py_ssize_t room = ROWS + np.max(lengths, initial=0)
+        cdef Py_ssize_t h = self.bias.shape[2] // 3, n_rows = X.shape[0], most = 0
+        cdef Py_ssize_t first, stop, i, row, n
         cdef int side
-        cdef float[:, ::1] gates = np.empty((room, 3 * h), dtype=np.float32)
-        cdef float[:, ::1] cells = np.empty((room, h), dtype=np.float32)
-        cdef float[:, ::1] states = np.empty((X.shape[0], 2 * h), dtype=np.float32)
+        found = np.empty((n_rows, self.project.width), dtype=np.float32)
+        cdef float[:, ::1] out = found
+        for i in range(lengths.shape[0]):
+            most = max(most, ROWS + lengths[i])
+        cdef bytearray room = make_room(4 * most * h + 2 * n_rows * h + self.project.room(n_rows))
+        cdef float* gates = floats_of(room)
+        cdef float* cells = gates + 3 * most * h
+        cdef float* states = cells + most * h
         for side in range(2):
             weights, stop = self.sides[side], 0
             while stop < roots.shape[0]:
@@ -243,14 +281,17 @@ cdef class QRNN:
                     n += lengths[stop] + 1
                     stop += 1
                 with nogil:
-                    weights.multiply(&X[roots[first], 0], n, &gates[0, 0])
+                    weights.multiply(&X[roots[first], 0], n, gates)
                     for i in range(first, stop):
                         row = roots[i] - roots[first]
                         run_direction(
-                            &gates[row, 0], &self.bias[side, 0, 0], lengths[i] + 1, side,
-                            &cells[row, 0], &states[roots[i], side * h], h
+                            gates + row * 3 * h, &self.bias[side, 0, 0], lengths[i] + 1, side,
+                            cells + row * h, states + (2 * roots[i] + side) * h, h
                         )
-        return self.project(states.base, X)
+        if n_rows:
+            with nogil:
+                self.project.run(states, n_rows, &X[0, 0], &out[0, 0], states + 2 * n_rows * h)
+        return found
 
 
 def qrnn_gradient(
@@ -283,79 +324,115 @@ def qrnn_gradient(
 # --- arcs and their refinement -----------------------------------------------------------------
 
 
-def pad(const float[:, ::1] flat, const Py_ssize_t[:, ::1] rows):
-    """Copy rows (n_rows, w) to places (b, m, w); zeros where the row is n_rows."""
-    cdef Py_ssize_t b = rows.shape[0], m = rows.shape[1], w = flat.shape[1], i, j, row
-    padded = np.empty((b, m, w), dtype=np.float32)
-    cdef float[:, :, ::1] out = padded
-    if not w:
-        return padded
-    with nogil:
-        for i in range(b):
-            for j in range(m):
-                row = rows[i, j]
-                if row < flat.shape[0]:
-                    memcpy(&out[i, j, 0], &flat[row, 0], w * sizeof(float))
-                else:
-                    memset(&out[i, j, 0], 0, w * sizeof(float))
-    return padded
+cdef void multiply(
+    const float* rows, Py_ssize_t n, Py_ssize_t n_in, Py_ssize_t stride,
+    const float* others, Py_ssize_t n_out, Py_ssize_t down, Py_ssize_t right,
+    float* panels, float* out, Py_ssize_t out_stride
+) noexcept nogil:
+    """Multiply n rows of width n_in by a matrix (n_in, n_out) that is no layer's.
 
-
-def add_unpadded(const float[:, :, ::1] padded, const Py_ssize_t[:, ::1] rows, float[:, :] out):
-    """Add places (b, m, w) to their rows of `out`, of shape (n_rows, w)."""
-    cdef Py_ssize_t w = out.shape[1], i, j, k, row
-    cdef const float* place
-    cdef float* total
-    if not w:
-        return
-    with nogil:
-        for i in range(rows.shape[0]):
-            for j in range(rows.shape[1]):
-                row = rows[i, j]
-                if row < out.shape[0]:
-                    place, total = &padded[i, j, 0], &out[row, 0]
-                    for k in range(w):
-                        total[k] += place[k]
-
-
-def add_distances(
-    float[:, :, ::1] scores, const float[:, ::1] by_dep, const float[:, ::1] by_head,
-    const Py_ssize_t[:, ::1] rows, const int[:, ::1] buckets
-):
-    """Add to each arc (dep, head) the scores of its distance: of its dependent and of its head.
-
-    `scores`, (b, m, m), change in place; `by_dep` and `by_head` are (n_rows, n_buckets). `rows`,
-    (b, m), have the row at each position, n_rows past the end of a sentence, and `buckets`, (m, m),
-    the bucket of each arc.
+    The matrix has neighbours at distances of `down` in a column and of `right` in a row. `panels`
+    has room for it, with MAX_COLUMNS more columns.
     """
-    cdef Py_ssize_t i, dep, head, m = rows.shape[1], n_rows = by_dep.shape[0]
-    cdef const float* of_dep
-    cdef int bucket
-    with nogil:
-        for i in range(rows.shape[0]):
-            for dep in range(m):
-                if rows[i, dep] >= n_rows:
-                    break
-                of_dep = &by_dep[rows[i, dep], 0]
-                for head in range(m):
-                    if rows[i, head] >= n_rows:
-                        break
-                    bucket = buckets[dep, head]
-                    scores[i, dep, head] += of_dep[bucket] + by_head[rows[i, head], bucket]
+    cdef Product own = product
+    cdef Py_ssize_t first = 0, stop, i, j, k
+    cdef float* panel = panels
+    if own.multiply is NULL:
+        for i in range(n):
+            for j in range(n_out):
+                out[i * out_stride + j] = 0
+                for k in range(n_in):
+                    out[i * out_stride + j] += rows[i * stride + k] * others[k * down + j * right]
+        return
+    while first < n_out:
+        stop = min(first + own.columns, n_out)
+        if stop < first + own.columns:
+            memset(panel, 0, n_in * own.columns * sizeof(float))
+        for j in range(first, stop):
+            for k in range(n_in):
+                panel[k * own.columns + j - first] = others[k * down + j * right]
+        first, panel = stop, panel + n_in * own.columns
+    own.multiply(rows, n, n_in, stride, panels, out, n_out, out_stride)
 
 
-def softmax_heads(const float[:, :, ::1] scores, const Py_ssize_t[::1] lengths):
-    """Find the softmax over the heads of each word in scores[sentence, dep, head]; else zeros."""
-    cdef Py_ssize_t i, dep, n
-    found = np.zeros((scores.shape[0], scores.shape[1], scores.shape[2]), dtype=np.float32)
-    cdef float[:, :, ::1] weights = found
-    with nogil:
-        for i in range(scores.shape[0]):
-            n = lengths[i] + 1
-            for dep in range(1, n):
-                memcpy(&weights[i, dep, 0], &scores[i, dep, 0], n * sizeof(float))
-                layer_passes.softmax(&weights[i, dep, 0], n, dep)
+def score_arcs(
+    const float[:, ::1] DW, const float[:, ::1] H, const float[:, ::1] by_dep,
+    const float[:, ::1] by_head, buckets not None
+):
+    """Score each arc (dep, head) by DW . H and its distance; one array (b, m, m) per bucket.
+
+    `DW` and `H` are (n_rows, h); `by_dep` and `by_head`, (n_rows, n_buckets), have the scores of
+    the distances of dependents and heads. Places outside sentences are zeros.
+    """
+    cdef const Py_ssize_t[:, ::1] rows
+    cdef const Py_ssize_t[::1] lengths
+    cdef const int[:, ::1] distances
+    cdef float[:, :, ::1] scores
+    cdef Py_ssize_t h = H.shape[1], i, dep, head, n, m, first
+    cdef bytearray room
+    cdef float* panels
+    cdef int near
+    found = []
+    for bucket in buckets:
+        rows, lengths, distances = bucket.rows, bucket.lengths, bucket.distances
+        m = rows.shape[1]
+        room = make_room((m + MAX_COLUMNS) * h)
+        panels = floats_of(room)
+        scores = np.zeros((rows.shape[0], m, m), dtype=np.float32)
+        with nogil:
+            for i in range(rows.shape[0]):
+                n, first = lengths[i] + 1, rows[i, 0]
+                multiply(&DW[first, 0], n, h, h, &H[first, 0], n, 1, h, panels, &scores[i, 0, 0], m)
+                for dep in range(n):
+                    for head in range(n):
+                        near = distances[dep, head]
+                        scores[i, dep, head] += by_dep[first + dep, near]
+                        scores[i, dep, head] += by_head[first + head, near]
+        found.append(scores.base)
     return found
+
+
+def add_context(const float[:, ::1] rows, scores not None, buckets not None):
+    """Join each row with its likely head and dependents, under the softmax over heads.
+
+    `scores` has arc scores (b, m, m) of each bucket. Returns rows of three times the width, and the
+    softmax of each bucket: zeros in row 0, on the diagonal and outside sentences.
+    """
+    cdef Py_ssize_t w = rows.shape[1], i, row, other, m, n, first
+    cdef float[:, ::1] context = np.empty((rows.shape[0], 3 * w), dtype=np.float32)
+    cdef const Py_ssize_t[:, ::1] places
+    cdef const Py_ssize_t[::1] lengths
+    cdef float[:, :, ::1] probs
+    cdef bytearray room
+    cdef float* by_head
+    found = []
+    for bucket, own in zip(buckets, scores):
+        places, lengths, probs = bucket.rows, bucket.lengths, own.copy()
+        m = probs.shape[1]
+        room = make_room(m * (m + w + MAX_COLUMNS))
+        by_head = floats_of(room)
+        with nogil:
+            for i in range(probs.shape[0]):
+                n, first = lengths[i] + 1, places[i, 0]
+                memset(&probs[i, 0, 0], 0, m * sizeof(float))
+                for row in range(1, n):
+                    layer_passes.softmax(&probs[i, row, 0], n, row)
+                    memset(&probs[i, row, 0] + n, 0, (m - n) * sizeof(float))
+                memset(&probs[i, 0, 0] + n * m, 0, (m - n) * m * sizeof(float))
+                for row in range(n):
+                    memcpy(&context[first + row, 0], &rows[first + row, 0], w * sizeof(float))
+                    for other in range(n):
+                        by_head[row * n + other] = probs[i, other, row]
+                multiply(
+                    &probs[i, 0, 0], n, n, m, &rows[first, 0], w, w, 1, by_head + m * m,
+                    &context[first, w], 3 * w
+                )
+                multiply(
+                    by_head, n, n, n, &rows[first, 0], w, w, 1, by_head + m * m,
+                    &context[first, 2 * w], 3 * w
+                )
+        found.append(probs.base)
+    return context.base, found
 
 
 # --- windows of words --------------------------------------------------------------------------
@@ -413,22 +490,76 @@ def arc_maxout(
 
     Terms are (n_rows, 2 w), or (n_buckets, 2 w); also returns which of the two: (n_arcs, w).
     """
-    cdef Py_ssize_t i, k, w = by_dep.shape[1] // 2
-    cdef const float* dep
-    cdef const float* head
+    cdef Py_ssize_t i, w = by_dep.shape[1] // 2
     cdef float[::1] total = np.empty(2 * w, dtype=np.float32)
     cdef float[:, ::1] found = np.empty((deps.shape[0], w), dtype=np.float32)
     cdef int[:, ::1] which = np.empty((deps.shape[0], w), dtype=np.int32)
     if w:
         with nogil:
             for i in range(deps.shape[0]):
-                dep, head = &by_dep[deps[i], 0], &by_head[heads[i], 0]
-                for k in range(2 * w):
-                    total[k] = dep[k] + head[k]
+                add_terms(&by_dep[deps[i], 0], &by_head[heads[i], 0], &total[0], 2 * w)
                 layer_passes.maxout2(
                     &total[0], &by_distance[buckets[i], 0], &found[i, 0], &which[i, 0], w
                 )
     return found.base, which.base
+
+
+def score_labels(
+    Dense product not None, Dense output not None, const float[:, ::1] D, const float[:, ::1] H,
+    const float[:, ::1] by_dep, const float[:, ::1] by_head, const float[:, ::1] by_distance,
+    const Py_ssize_t[:] deps, const Py_ssize_t[:] heads, const int[::1] buckets
+):
+    """Score the labels of arcs in prediction, (n_arcs, n_labels).
+
+    They are the biaffine term of D and H, (n_rows, r), with products of D that are (r, n_labels),
+    and the output for the units of `arc_maxout`. Neighbours with the same dependent share products.
+    """
+    cdef Py_ssize_t n_labels = output.n_out, r = H.shape[1], w = by_dep.shape[1] // 2
+    cdef Py_ssize_t first, stop, i, k, label, n, n_arcs = deps.shape[0]
+    cdef float[:, ::1] scores = np.empty((n_arcs, n_labels), dtype=np.float32)
+    cdef int[::1] which = np.empty(w, dtype=np.int32)
+    cdef bytearray room = make_room(ROWS * (D.shape[1] + product.n_out + w) + 2 * w)
+    cdef float* rows = floats_of(room)
+    cdef float* products = rows + ROWS * D.shape[1]
+    cdef float* hidden = products + ROWS * product.n_out
+    cdef float* total = hidden + ROWS * w
+    cdef const float* own
+    for first in range(0, n_arcs, ROWS):
+        stop, n = min(first + ROWS, n_arcs), 0
+        with nogil:
+            for i in range(first, stop):
+                if i == first or deps[i] != deps[i - 1]:
+                    memcpy(rows + n * D.shape[1], &D[deps[i], 0], D.shape[1] * sizeof(float))
+                    n += 1
+                add_terms(&by_dep[deps[i], 0], &by_head[heads[i], 0], total, 2 * w)
+                layer_passes.maxout2(
+                    total, &by_distance[buckets[i], 0], hidden + (i - first) * w, &which[0], w
+                )
+            product.multiply(rows, n, products)
+            output.run(hidden, stop - first, NULL, &scores[first, 0], NULL)
+            own = products - product.n_out
+            for i in range(first, stop):
+                if i == first or deps[i] != deps[i - 1]:
+                    own += product.n_out
+                for k in range(r):
+                    add_scaled(own + k * n_labels, H[heads[i], k], &scores[i, 0], n_labels)
+    return scores.base
+
+
+cdef inline void add_scaled(
+    const float* row, float factor, float* total, Py_ssize_t n
+) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(n):
+        total[k] += factor * row[k]
+
+
+cdef inline void add_terms(
+    const float* by_dep, const float* by_head, float* total, Py_ssize_t n
+) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(n):
+        total[k] = by_dep[k] + by_head[k]
 
 
 # --- layers of Thinc ---------------------------------------------------------------------------

@@ -8,8 +8,8 @@ typedef float PASS(vector) __attribute__((vector_size(4 * WIDE), aligned(4), may
 
 /* Some neighbouring rows and a panel, of which `columns` are wanted. */
 PASS_FUNCTION static INLINED void PASS(tile)(
-    const int height, const float *rows, ptrdiff_t width, const float *panel, ptrdiff_t columns,
-    float *out, ptrdiff_t n_out)
+    const int height, const float *rows, ptrdiff_t width, ptrdiff_t stride, const float *panel,
+    ptrdiff_t columns, float *out, ptrdiff_t out_stride)
 {
     PASS(vector) sums[MOST][2];
     ptrdiff_t k;
@@ -22,24 +22,25 @@ PASS_FUNCTION static INLINED void PASS(tile)(
         const PASS(vector) left = pair[0], right = pair[1];
 #pragma GCC unroll 12
         for (i = 0; i < height; ++i) {
-            sums[i][0] += rows[i * width + k] * left;
-            sums[i][1] += rows[i * width + k] * right;
+            sums[i][0] += rows[i * stride + k] * left;
+            sums[i][1] += rows[i * stride + k] * right;
         }
     }
 #pragma GCC unroll 12
     for (i = 0; i < height; ++i) {
         if (columns >= 2 * WIDE) {
-            ((PASS(vector) *)(out + i * n_out))[0] = sums[i][0];
-            ((PASS(vector) *)(out + i * n_out))[1] = sums[i][1];
+            ((PASS(vector) *)(out + i * out_stride))[0] = sums[i][0];
+            ((PASS(vector) *)(out + i * out_stride))[1] = sums[i][1];
         } else
-            memcpy(out + i * n_out, sums[i], (size_t)columns * sizeof(float));
+            memcpy(out + i * out_stride, sums[i], (size_t)columns * sizeof(float));
     }
 }
 
-/* All of n rows (n, width) and panels: (n, n_out). Sums of MOST rows fit into the registers. */
+/* All of n rows (n, width) and panels: (n, n_out). Rows lie a stride apart, and so do results.
+ * Sums of MOST rows fit into the registers. */
 PASS_FUNCTION static void PASS(multiply)(
-    const float *rows, ptrdiff_t n, ptrdiff_t width, const float *panels, float *out,
-    ptrdiff_t n_out)
+    const float *rows, ptrdiff_t n, ptrdiff_t width, ptrdiff_t stride, const float *panels,
+    float *out, ptrdiff_t n_out, ptrdiff_t out_stride)
 {
     ptrdiff_t i, first, height;
     for (first = 0; first < n_out; first += 2 * WIDE) {
@@ -50,8 +51,8 @@ PASS_FUNCTION static void PASS(multiply)(
 #define TILE(HEIGHT)                                                                             \
     case HEIGHT:                                                                                 \
         PASS(tile)(                                                                              \
-            HEIGHT, rows + i * width, width, panels + first * width, n_out - first,              \
-            out + i * n_out + first, n_out);                                                     \
+            HEIGHT, rows + i * stride, width, stride, panels + first * width, n_out - first,     \
+            out + i * out_stride + first, out_stride);                                           \
         break;
             switch (height) {
                 TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) TILE(6)

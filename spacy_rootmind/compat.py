@@ -86,6 +86,11 @@ def set_forward(layer: Any, forward: Any) -> None:
     layer._func = forward
 
 
+def parameters_of(layer: Any) -> dict[tuple[int, str], Any]:
+    """Return where a Thinc layer keeps its parameters, by its id and their names."""
+    return layer._params._params
+
+
 def _make_vectors_with_attr() -> type:
     """Make spaCy's vectors write the attribute that they are looked up by in every mode."""
     base = import_module("spacy.vectors").Vectors

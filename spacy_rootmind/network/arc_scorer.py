@@ -74,8 +74,7 @@ def prepare(read: Read, model: Model[InT, OutT]) -> Predict:
     def predict(X: InT) -> OutT:
         rows, layout = X
         D, H = dep_layer(rows), head_layer(rows)
-        parts = product(D), H, near[0](D), near[1](H)
-        return [_score_bucket(bucket, *parts) for bucket in layout.buckets]
+        return kernel.score_arcs(product(D), H, near[0](D), near[1](H), layout.buckets)
 
     return predict
 
@@ -96,7 +95,10 @@ def forward(
     head_distance: Floats2d = model.get_param("head_distance")
     DW: Floats2d = ops.gemm(D, W) + model.get_param("b")
     D_near, H_near = ops.gemm(D, dep_distance), ops.gemm(H, head_distance)
-    scores = [_score_bucket(bucket, DW, H, D_near, H_near) for bucket in buckets]
+    if layout.is_compiled:
+        scores = kernel.score_arcs(DW, H, D_near, H_near, buckets)
+    else:
+        scores = [_score_bucket(bucket, DW, H, D_near, H_near) for bucket in buckets]
 
     def backprop(d_scores: OutT) -> Floats2d:
         dDW, dH = ops.xp.zeros_like(DW), ops.xp.zeros_like(H)
@@ -125,9 +127,6 @@ def _score_bucket(
     bucket: Bucket, DW: Floats2d, H: Floats2d, D_near: Floats2d, H_near: Floats2d
 ) -> Floats3d:
     scores = bucket.pad(DW) @ bucket.pad(H).transpose((0, 2, 1))
-    if bucket.is_compiled:
-        kernel.add_distances(scores, D_near, H_near, bucket.rows, bucket.distances)
-    else:
-        scores += distance.spread(bucket.pad(D_near), bucket.distances, over_heads=True)
-        scores += distance.spread(bucket.pad(H_near), bucket.distances, over_heads=False)
+    scores += distance.spread(bucket.pad(D_near), bucket.distances, over_heads=True)
+    scores += distance.spread(bucket.pad(H_near), bucket.distances, over_heads=False)
     return scores

@@ -1,16 +1,23 @@
 """Log-odds that a token starts a sentence, before any tree is known."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from thinc.api import Linear, Maxout, Model, NumpyOps, chain
 
-from spacy_rootmind.compat import forward_of, set_forward
 from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network.layout import Layout
-from spacy_rootmind.network.ops import Compiled, Predict, Read, prepare_dense
+from spacy_rootmind.network.ops import (
+    Compiled,
+    Predict,
+    Read,
+    as_forward,
+    prepare_dense,
+    prepare_layer,
+)
 from spacy_rootmind.network.qrnn import QRNN
 from spacy_rootmind.network.transfer import to_device
 from spacy_rootmind.network.types import Floats1d, Floats2d
@@ -62,10 +69,9 @@ def SentenceStarts(
     n_inputs = None if nI is None else nI * len(WINDOW)
     hidden = Maxout(nO=hidden_width, nI=n_inputs, nP=3, normalize=True, dropout=0.0)
     mlp = chain(hidden, Linear(nO=1, nI=hidden_width))
-    set_forward(mlp, Compiled(prepare_mlp, forward_of(mlp)))
     return Model(
         "sentence_starts",
-        forward,
+        Compiled(prepare, forward),
         init=init,
         dims={"nI": nI, "nH": hidden_width},
         layers=[mlp, *([QRNN(qrnn_width, dropout, nI)] if qrnn_width else [])],
@@ -85,17 +91,27 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -
     mlp.initialize()
 
 
-def prepare_mlp(read: Read, mlp: Model[Floats2d, Floats2d]) -> Predict:
-    """Prepare the weights of the layers over windows for prediction on a CPU."""
+def prepare(read: Read, model: Model[InT, OutT]) -> Predict:
+    """Prepare the weights for prediction on a CPU."""
+    mlp, *recurrent = model.layers
     maxout, norm, _, output = (node for node in mlp.walk(order="dfs_pre") if not node.layers)
     hidden, score = prepare_dense(read, maxout, norm), prepare_dense(read, output)
-    return lambda windows: score(hidden(windows))
+    context = [prepare_layer(read, layer) for layer in recurrent]
+    layers = [as_forward(own) for own in (lambda windows: score(hidden(windows)), *context)]
+    return lambda X: _score(model, X, layers)[0]
 
 
 def forward(
     model: Model[InT, OutT], X: InT, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], list[Floats2d]]]:
     """Score all tokens; the callback takes the gradient of the scores to that of the vectors."""
+    return _score(model, X, [partial(layer, is_train=is_train) for layer in model.layers])
+
+
+def _score(
+    model: Model[InT, OutT], X: InT, layers: list[Callable[[Any], tuple[Any, Callable]]]
+) -> tuple[OutT, Callable[[OutT], list[Floats2d]]]:
+    """Score all tokens by the layers of the model, as they run in training or in prediction."""
     xp = model.ops.xp
     vectors = list(X.vectors)
     width = model.get_dim("nI")
@@ -114,8 +130,8 @@ def forward(
     rows = xp.zeros((layout.n_rows + 1, width), dtype=scores.dtype)
     rows[places] = xp.concatenate(vectors)[words]
     states, backprop_context = rows, None
-    if len(model.layers) > 1:
-        states, backprop_context = model.layers[1]((rows[:-1], layout), is_train)
+    if len(layers) > 1:
+        states, backprop_context = layers[1]((rows[:-1], layout))
     if isinstance(model.ops, NumpyOps):
         windows = kernel.windows(states, layout.words)
     else:
@@ -123,7 +139,7 @@ def forward(
         rows = xp.zeros_like(rows)
         rows[places] = states[places]
         windows = xp.concatenate([rows[places + step] for step in WINDOW], axis=1)
-    found, backprop_found = model.layers[0](windows, is_train)
+    found, backprop_found = layers[0](windows)
     scores[words] = found[:, 0]
 
     def backprop(d_scores: OutT) -> list[Floats2d]:

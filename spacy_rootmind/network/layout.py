@@ -49,15 +49,12 @@ class Bucket:
         Flat row of each position; `n_rows` past the end of a sentence. Always on the host.
     n_rows : int
         Number of rows of the flat array.
-    is_compiled : bool
-        Whether compiled loops take the layers' arrays.
     """
 
     sentences: list[int]
     lengths: Ints1d
     rows: Ints2d
     n_rows: int
-    is_compiled: bool = False
 
     @cached_property
     def distances(self) -> Ints2d:
@@ -88,8 +85,6 @@ class Bucket:
 
     def pad(self, flat: Floats2d) -> Floats3d:
         """Copy rows (n_rows, w) to (b, m, w), with zeros past the end of each sentence."""
-        if self.is_compiled:
-            return kernel.pad(np.ascontiguousarray(flat), self.rows)
         positions, rows = self.inside
         (b, m), w = self.rows.shape, flat.shape[1]
         padded = get_array_module(flat).zeros((b * m, w), dtype=flat.dtype)
@@ -98,9 +93,6 @@ class Bucket:
 
     def add_unpadded(self, padded: Floats3d, out: Floats2d) -> None:
         """Add (b, m, w) to its rows in `out`; entries past the end of a sentence are dropped."""
-        if self.is_compiled:
-            kernel.add_unpadded(np.ascontiguousarray(padded), self.rows, out)
-            return
         # Each row occurs once, so plain indexing adds everything.
         positions, rows = self.inside
         out[rows] += padded.reshape((-1, padded.shape[2]))[positions]
@@ -131,6 +123,11 @@ class Layout:
     words: Ints1d
     sentence_of_row: Ints1d
     padded: bool = True
+
+    @cached_property
+    def is_compiled(self) -> bool:
+        """Whether compiled loops take the layers' arrays."""
+        return isinstance(self.ops, NumpyOps)
 
     @cached_property
     def n_rows(self) -> int:
@@ -164,14 +161,15 @@ class Layout:
     def buckets(self) -> list[Bucket]:
         """Sentences of similar length together."""
         groups = _group(self.lengths) if self.padded else []
-        return [self._make_bucket(members) for members in groups]
+        return [self.make_bucket(members) for members in groups]
 
-    def _make_bucket(self, members: list[int]) -> Bucket:
+    def make_bucket(self, members: list[int]) -> Bucket:
+        """Pad some of the sentences to the longest of them."""
         lengths = self.lengths[members]
         positions = np.arange(lengths.max() + 1)
         rows = self.roots[members][:, None] + positions
         rows[positions > lengths[:, None]] = self.n_rows
-        return Bucket(members, lengths, rows, self.n_rows, isinstance(self.ops, NumpyOps))
+        return Bucket(members, lengths, rows, self.n_rows)
 
     def pad(self, flat: Ints1d, fill: int) -> list[Ints2d]:
         """Copy numbers of rows, on the host, to an array (b, m) for each bucket."""

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from thinc.api import LayerNorm, Linear, Maxout, Model, NumpyOps
 
-from spacy_rootmind.compat import Softmax_v2, forward_of, set_forward
+from spacy_rootmind.compat import Softmax_v2, forward_of, parameters_of, set_forward
 from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network.type_cache import cache_embeddings, no_backprop
 
@@ -39,7 +39,8 @@ class Compiled:
 
     def __init__(self, prepare: Callable[[Read, Any], Predict | None], forward: Forward) -> None:
         self.prepare, self.forward, self.is_trained = prepare, forward, False
-        # The layer, its parameters: their layers, names and arrays; and what they make.
+        # The layer, its parameters: where they are kept, by which keys, and their arrays; and what
+        # they make.
         self._prepared: tuple[Any, ...] = None, [], [], [], None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -50,8 +51,8 @@ class Compiled:
         """Run the layer."""
         self.is_trained = self.is_trained or is_train
         if not is_train and not getattr(model.ops, "use_blis", True):
-            owner, layers, names, arrays, predict = self._prepared
-            is_same = owner is model and all(map(is_, map(Model.get_param, layers, names), arrays))
+            owner, places, keys, arrays, predict = self._prepared
+            is_same = owner is model and all(map(is_, map(dict.get, places, keys), arrays))
             if self.is_trained or not is_same:
                 predict = self._prepare(model)
             if predict is not None:
@@ -59,19 +60,29 @@ class Compiled:
         return self.forward(model, X, is_train)
 
     def _prepare(self, model: Any) -> Predict | None:
-        layers, names, arrays = [], [], []
+        places, keys, arrays = [], [], []
 
         def read(layer: Any, name: str) -> Any:
-            layers.append(layer)
-            names.append(name)
+            places.append(parameters_of(layer))
+            keys.append((layer.id, name))
             arrays.append(layer.get_param(name))
             return arrays[-1]
 
         predict = self.prepare(read, model)
         if any(array.dtype != "float32" for array in arrays):
             predict = None
-        self._prepared = model, layers, names, arrays, predict
+        self._prepared = model, places, keys, arrays, predict
         return predict
+
+
+def prepare_layer(read: Read, layer: Any) -> Any:
+    """Prepare a layer that is `Compiled`, for the prediction of one that it is part of."""
+    return forward_of(layer).prepare(read, layer)
+
+
+def as_forward(predict: Predict) -> Callable[[Any], tuple[Any, Callable]]:
+    """Return what a prediction finds as a forward pass does, with a callback that raises."""
+    return lambda X: (predict(X), no_backprop)
 
 
 def prepare_dense(read: Read, layer: Any, norm: Any = None) -> Any:

@@ -7,6 +7,7 @@ With them, the second scores of an arc depend on likely siblings and grandparent
 
 from collections.abc import Callable
 
+import numpy as np
 from thinc.api import LayerNorm, Maxout, Model, get_array_module
 
 from spacy_rootmind.kernel import layers as kernel
@@ -61,8 +62,6 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -
 
 def softmax_heads(scores: Floats3d, bucket: Bucket) -> Floats3d:
     """Compute the softmax over heads; zero in row 0, on the diagonal and in the padding."""
-    if bucket.is_compiled:
-        return kernel.softmax_heads(scores, bucket.lengths)
     allowed = bucket.allowed
     masked = scores + (allowed - 1.0) * 1e9
     masked -= masked.max(axis=2, keepdims=True)
@@ -72,19 +71,22 @@ def softmax_heads(scores: Floats3d, bucket: Bucket) -> Floats3d:
     return weights
 
 
-def _add_context(
-    rows: Floats2d, scores: list[Floats3d], buckets: list[Bucket]
-) -> tuple[Floats2d, list[Floats3d], list[Floats3d]]:
-    """Join each row with its likely head and dependents; also returns P and padded rows."""
+def add_context(
+    rows: Floats2d, scores: list[Floats3d], layout: Layout
+) -> tuple[Floats2d, list[Floats3d]]:
+    """Join each row with its likely head and dependents; also returns P."""
+    buckets = layout.buckets
+    if layout.is_compiled:
+        return kernel.add_context(np.ascontiguousarray(rows), scores, buckets)
     width = rows.shape[1]
-    padded = [bucket.pad(rows) for bucket in buckets]
     probs = [softmax_heads(S, bucket) for S, bucket in zip(scores, buckets, strict=True)]
     context = get_array_module(rows).zeros((rows.shape[0], 3 * width), dtype=rows.dtype)
     context[:, :width] = rows
-    for bucket, P, Xp in zip(buckets, probs, padded, strict=True):
+    for bucket, P in zip(buckets, probs, strict=True):
+        Xp = bucket.pad(rows)
         bucket.add_unpadded(P @ Xp, context[:, width : 2 * width])
         bucket.add_unpadded(P.transpose((0, 2, 1)) @ Xp, context[:, 2 * width :])
-    return context, probs, padded
+    return context, probs
 
 
 def prepare(read: Read, model: Model[InT, OutT]) -> Predict:
@@ -94,7 +96,7 @@ def prepare(read: Read, model: Model[InT, OutT]) -> Predict:
 
     def predict(X: InT) -> OutT:
         rows, scores, layout = X
-        return mix(_add_context(rows, scores, layout.buckets)[0], rows)
+        return mix(add_context(rows, scores, layout)[0], rows)
 
     return predict
 
@@ -107,7 +109,7 @@ def forward(
     buckets = layout.on_device.buckets
     mix, norm = model.layers
     width = rows.shape[1]
-    context, probs, padded = _add_context(rows, scores, buckets)
+    context, probs = add_context(rows, scores, layout.on_device)
     update, backprop_mix = mix(context, is_train)
     update, drop = sentence_dropout(model, layout, update, is_train)
     refined, backprop_norm = norm(rows + update, is_train)
@@ -117,7 +119,8 @@ def forward(
         d_context = backprop_mix(drop(d_sum))
         d_rows = d_sum + d_context[:, :width]
         d_scores = []
-        for bucket, P, Xp in zip(buckets, probs, padded, strict=True):
+        for bucket, P in zip(buckets, probs, strict=True):
+            Xp = bucket.pad(rows)
             d_heads = bucket.pad(d_context[:, width : 2 * width])
             d_deps = bucket.pad(d_context[:, 2 * width :])
             dP = d_heads @ Xp.transpose((0, 2, 1)) + Xp @ d_deps.transpose((0, 2, 1))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from thinc.api import Model, uniform_init
 
 from spacy_rootmind.network.layout import Layout
+from spacy_rootmind.network.ops import Compiled, Predict, Read, prepare_layer
 from spacy_rootmind.network.transfer import to_host
 from spacy_rootmind.network.types import Floats2d, Floats3d, Ints1d
 
@@ -107,7 +108,7 @@ def TreeScorer(
     """
     return Model(
         "tree_scorer",
-        forward,
+        Compiled(prepare, forward),
         init=init,
         dims={"nI": None},
         params={"root": None},
@@ -125,6 +126,26 @@ def init(model: TreeModel, X: object = None, Y: object = None) -> None:
         layer.initialize()
 
 
+def prepare(read: Read, model: TreeModel) -> Predict:
+    """Prepare the weights for prediction on a CPU."""
+    score = prepare_layer(read, model.get_ref("arcs"))
+    context = [prepare_layer(read, own) for own in model.layers if own.name == "qrnn"]
+    refine = [prepare_layer(read, own) for own in model.layers if own.name == "refine"]
+
+    def predict(X: TreeInput) -> TreeScores:
+        layout = lay_out(model, X)
+        rows, _ = _gather_rows(model, X, layout)
+        for layer in context:
+            rows = layer((rows, layout))
+        rounds = [score((rows, layout))]
+        for layer in refine:
+            rows = layer((rows, rounds[-1], layout))
+            rounds.append(score((rows, layout)))
+        return TreeScores(layout, rounds, rows)
+
+    return predict
+
+
 def forward(
     model: TreeModel, X: TreeInput, is_train: bool
 ) -> tuple[TreeScores, Callable[[TreeGradient], list[Floats2d]]]:
@@ -132,7 +153,7 @@ def forward(
     arcs = model.get_ref("arcs")
     qrnn = next((layer for layer in model.layers if layer.name == "qrnn"), None)
     refine = [layer for layer in model.layers if layer.name == "refine"]
-    layout = Layout.from_lengths(model.ops, [len(words) for doc in X.sentences for words in doc])
+    layout = lay_out(model, X)
     rows, backprop_rows = _gather_rows(model, X, layout)
     if qrnn is not None:
         rows, backprop_states = qrnn((rows, layout), is_train)
@@ -156,6 +177,11 @@ def forward(
         return backprop_rows(d_rows)
 
     return TreeScores(layout, rounds, rows), backprop
+
+
+def lay_out(model: TreeModel, X: TreeInput) -> Layout:
+    """Lay out the sentences of all Docs."""
+    return Layout.from_lengths(model.ops, [len(words) for doc in X.sentences for words in doc])
 
 
 def _gather_rows(
