@@ -50,7 +50,7 @@ cdef enum:
     BLOCK = 1024
     # Rows of products that stay in the caches until they are used.
     ROWS = 96
-    # Of a panel of weights, on any processor.
+    # The widest panel of weights on any processor.
     MAX_COLUMNS = 32
 
 
@@ -134,7 +134,7 @@ cdef class Dense:
     cdef int run(
         self, const float* X, Py_ssize_t n, const float* residual, float* out, float* room
     ) except -1 nogil:
-        """Compute n rows of `out` from those of X, and from a residual unless it is NULL."""
+        """Compute n rows of `out` from n rows of X, and from a residual unless it is NULL."""
         cdef Py_ssize_t w = self.width, first = 0, stop, i
         cdef bint is_apart = self.n_out > w or self.G is not None
         cdef float* products = room

@@ -49,12 +49,15 @@ class Bucket:
         Flat row of each position; `n_rows` past the end of a sentence. Always on the host.
     n_rows : int
         Number of rows of the flat array.
+    on_host : bool
+        Whether the layers' arrays are NumPy's, too.
     """
 
     sentences: list[int]
     lengths: Ints1d
     rows: Ints2d
     n_rows: int
+    on_host: bool = False
 
     @cached_property
     def distances(self) -> Ints2d:
@@ -67,6 +70,12 @@ class Bucket:
         rows = self.rows.ravel()
         positions = (rows < self.n_rows).nonzero()[0]
         return positions, rows[positions]
+
+    @cached_property
+    def ranges(self) -> list[tuple[int, int]]:
+        """The first flat row of each sentence, and the one after its last."""
+        starts = self.rows[:, 0]
+        return list(zip(starts.tolist(), (starts + self.lengths + 1).tolist(), strict=True))
 
     @cached_property
     def allowed(self) -> Floats3d:
@@ -85,6 +94,11 @@ class Bucket:
 
     def pad(self, flat: Floats2d) -> Floats3d:
         """Copy rows (n_rows, w) to (b, m, w), with zeros past the end of each sentence."""
+        if self.on_host:
+            padded = np.zeros((*self.rows.shape, flat.shape[1]), dtype=flat.dtype)
+            for own, (start, stop) in zip(padded, self.ranges, strict=True):
+                own[: stop - start] = flat[start:stop]
+            return padded
         positions, rows = self.inside
         (b, m), w = self.rows.shape, flat.shape[1]
         padded = get_array_module(flat).zeros((b * m, w), dtype=flat.dtype)
@@ -93,6 +107,10 @@ class Bucket:
 
     def add_unpadded(self, padded: Floats3d, out: Floats2d) -> None:
         """Add (b, m, w) to its rows in `out`; entries past the end of a sentence are dropped."""
+        if self.on_host:
+            for own, (start, stop) in zip(padded, self.ranges, strict=True):
+                out[start:stop] += own[: stop - start]
+            return
         # Each row occurs once, so plain indexing adds everything.
         positions, rows = self.inside
         out[rows] += padded.reshape((-1, padded.shape[2]))[positions]
@@ -169,7 +187,7 @@ class Layout:
         positions = np.arange(lengths.max() + 1)
         rows = self.roots[members][:, None] + positions
         rows[positions > lengths[:, None]] = self.n_rows
-        return Bucket(members, lengths, rows, self.n_rows)
+        return Bucket(members, lengths, rows, self.n_rows, self.ops.xp is np)
 
     def pad(self, flat: Ints1d, fill: int) -> list[Ints2d]:
         """Copy numbers of rows, on the host, to an array (b, m) for each bucket."""
