@@ -7,7 +7,6 @@ import gc
 import os
 import re
 import signal
-import time
 from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
@@ -131,39 +130,12 @@ def ud_folder():
 
 
 @pytest.fixture(scope="session")
-def train_once(pytestconfig, tmp_path_factory):
-    """Give a function that trains a parser in one process of the run; the others read it."""
+def trained(quickstart_docs):
+    """A small parser that has learnt a hundred sentences; use it, do not change it."""
     from parsers import gold_examples, make_nlp, train
 
-    folder = tmp_path_factory.getbasetemp()
-    if hasattr(pytestconfig, "workerinput"):
-        # In a process of xdist's: the folder of all of them.
-        folder = folder.parent
-
-    def make(name, docs, **options):
-        saved, lock = folder / name, folder / f"{name}.lock"
-        try:
-            lock.touch(exist_ok=False)
-        except FileExistsError:
-            # Should the other process have failed, this one trains as well.
-            deadline = time.monotonic() + 300
-            while not saved.exists() and time.monotonic() < deadline:
-                time.sleep(0.1)
-        if not saved.exists():
-            nlp = make_nlp()
-            train(nlp, gold_examples(docs, nlp), **options)
-            partial = folder / f"{name}.{os.getpid()}"
-            partial.write_bytes(nlp.to_bytes())
-            partial.replace(saved)
-        return make_nlp().from_bytes(saved.read_bytes())
-
-    return make
-
-
-@pytest.fixture(scope="session")
-def trained(quickstart_docs, train_once):
-    """A small parser that has learnt a hundred sentences; use it, do not change it."""
-    return train_once("trained", quickstart_docs[:100], steps=100)
+    nlp = make_nlp()
+    return train(nlp, gold_examples(quickstart_docs[:100], nlp), steps=100)
 
 
 @pytest.fixture(scope="session")
@@ -177,11 +149,12 @@ def unsure(quickstart_docs):
 
 
 @pytest.fixture(scope="session")
-def segmenter(quickstart_docs, train_once):
+def segmenter(quickstart_docs):
     """A parser that has learnt Docs of five sentences; use it, do not change it."""
-    from parsers import join
+    from parsers import gold_examples, join, make_nlp, train
 
-    return train_once("segmenter", join(quickstart_docs[:200], 5), steps=80, size=4)
+    nlp = make_nlp()
+    return train(nlp, gold_examples(join(quickstart_docs[:200], 5), nlp), steps=80, size=4)
 
 
 @pytest.fixture(scope="session")

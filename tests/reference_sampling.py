@@ -371,21 +371,3 @@ TIED = {
     f"nearly_tied_{scale:g}": partial(nearly_tied, scale=scale)
     for scale in (100.0, 300.0, 1000.0, 5000.0)
 }
-
-
-def draw_root_by_weight(scores: FloatArray, k: int, seed: int) -> IntArray:
-    """Draw the root token by the weight of its arc, and the rest by a walk: a biased law.
-
-    Zmigrod, Vieira & Cotterell (2021), section 3, corrected by their Theorem 2.
-    """
-    rng = np.random.default_rng(seed)
-    shares = np.exp(scores[1:, 0] - scores[1:, 0].max())
-    found = []
-    for word, count in enumerate(rng.multinomial(k, shares / shares.sum()), start=1):
-        allowed = np.ones(scores.shape, dtype=bool)
-        allowed[:, 0] = np.arange(len(scores)) == word
-        options = {"allowed": allowed, "method": "wilson", "seed": rng}
-        if count > 0:
-            found.append(sample_trees(scores, int(count), **options)[0])
-    heads: IntArray = np.concatenate(found)
-    return heads

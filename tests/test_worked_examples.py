@@ -1,11 +1,9 @@
 """Worked examples of the papers and of the textbook, with the numbers that are printed there."""
 
 import math
-from functools import partial
 
 import numpy as np
 import pytest
-from reference_sampling import draw_root_by_weight
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.vocab import Vocab
@@ -14,8 +12,6 @@ from spacy_rootmind import (
     TreeDistribution,
     decode,
     decode_kbest,
-    is_tree,
-    sample_trees,
     tree_score,
 )
 from spacy_rootmind.pipeline.scorer import score_parses
@@ -88,15 +84,6 @@ def figure_2() -> np.ndarray:
     return scores
 
 
-def test_someplace_that_is_like_30_dollars_an_entree():
-    """Figure 1: the malformed tree has two roots, and the right one a single root."""
-    malformed = np.array([-1, 0, 5, 5, 5, 1, 5, 8, 0])
-    right = np.array([-1, 0, 5, 5, 5, 1, 5, 8, 5])
-    assert is_tree(malformed, single_root=False)
-    assert not is_tree(malformed)
-    assert is_tree(right)
-
-
 @pytest.mark.parametrize(
     ("algorithm", "options", "expected", "weight"),
     [
@@ -124,28 +111,6 @@ def test_figure_2_other_root_arc_leads_to_190():
     assert weights[0] == 210
 
 
-# --- A Root of a Problem (Stanojević & Cohen 2021) ---------------------------------------------
-
-
-@pytest.mark.parametrize("n", [1, 2, 3, 5, 20, 150])
-def test_equation_2(n):
-    """P(1; n) = n^(n-1) / (n + 1)^(n-1), of (n + 1)^(n-1) trees, with 2 n / (n + 1) roots each.
-
-    That is below 2 for any n; with it, equation 1 stays below 3 - 1/e runs.
-    """
-    zeros = np.zeros((n + 1, n + 1))
-    trees = TreeDistribution(zeros, single_root=False)
-    assert float(trees.log_partition) == pytest.approx((n - 1) * math.log(n + 1))
-    share = (n - 1) * math.log(n / (n + 1))
-    one_root = TreeDistribution(zeros).log_partition - trees.log_partition
-    assert float(one_root) == pytest.approx(share)
-    log_prob = float(TreeDistribution(zeros).single_root_log_prob)
-    assert log_prob == pytest.approx(share)
-    roots = TreeDistribution(zeros, single_root=False).marginals[1:, 0].sum()
-    assert roots == pytest.approx(2 * n / (n + 1))
-    assert 1 <= roots + 1 - math.exp(log_prob) + 1e-12 < 3 - 1 / math.e
-
-
 # --- Efficient Sampling of Dependency Structures (Zmigrod, Vieira & Cotterell 2021) ------------
 
 
@@ -165,15 +130,3 @@ def test_theorem_2_root_arcs_have_marginals_of_two_and_one_third():
     assert sorted(roots.tolist()) == [1, 1, 2]
     marginals = TreeDistribution(theorem_2()).marginals
     assert marginals[1:, 0] == pytest.approx([2 / 3, 1 / 3, 0])
-
-
-def test_theorem_2_naive_draw_of_the_root_is_biased():
-    """Drawn by their weights, the root arcs come out equal."""
-    k = 20_000
-    # Five standard errors.
-    near = partial(pytest.approx, abs=5 * 0.5 / math.sqrt(k))
-    for method in ("wilson", "auto"):
-        heads, _ = sample_trees(theorem_2(), k, method=method, seed=0)
-        assert (heads[:, 1] == 0).mean() == near(2 / 3)
-    heads = draw_root_by_weight(theorem_2(), k, seed=0)
-    assert (heads[:, 1] == 0).mean() == near(1 / 2)

@@ -6,21 +6,10 @@ from functools import cache
 import pytest
 from commandline import Server, root_mst, write_config, write_docs
 from faults.runs import HERE, ParseRun, TrainRun, contents
-from parsers import gold_examples, make_nlp, train
 
 # Parsed in several chunks, and written to several files of Docs.
 N_TEXTS = 30
 WORDS = ["cat", "dog", "girl", "farmer", "letter", "window", "guest", "child"]
-
-
-@pytest.fixture(scope="session")
-def pipeline(quickstart_docs, tmp_path_factory):
-    """The folder of a parser that has hardly learnt anything."""
-    nlp = make_nlp()
-    train(nlp, gold_examples(quickstart_docs[:20], nlp), steps=3)
-    folder = tmp_path_factory.mktemp("pipeline") / "model"
-    nlp.to_disk(folder)
-    return folder
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from faults.runs import SAVERS
 
 # Bytes: less than the parser's weights, more than spaCy's other files.
 LIMIT = 200_000
+MANY = [("SIGKILL", 14), ("SIGTERM", 3), ("SIGINT", 5)]
 
 
 def check_end(run, faults, expected):
@@ -18,24 +19,20 @@ def check_end(run, faults, expected):
     run.check_repeated(expected)
 
 
-def check_signals(make_training, expected, name, n):
-    """End trainings while they save, at moments chosen at random."""
+@pytest.mark.parametrize(
+    ("name", "n"),
+    [
+        pytest.param("SIGKILL", 1, marks=pytest.mark.workflow),
+        *(pytest.param(*own, marks=pytest.mark.slow) for own in MANY),
+    ],
+)
+def test_training_ended_while_saving_is_repeated(name, n, make_training, expected_training):
+    """At moments chosen at random."""
     n_moments = make_training().n_moments(SAVERS)
     rng = random.Random(name)
     for moment in sorted(rng.sample(range(1, n_moments + 1), n)):
         faults = {**SAVERS, "at": moment, "signal": getattr(signal, name)}
-        check_end(make_training(), faults, expected)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "n"), [("SIGKILL", 14), ("SIGTERM", 3), ("SIGINT", 5)])
-def test_training_ended_while_saving_is_repeated(name, n, make_training, expected_training):
-    check_signals(make_training, expected_training, name, n)
-
-
-@pytest.mark.workflow
-def test_training_killed_once_is_repeated(make_training, expected_training):
-    check_signals(make_training, expected_training, "SIGKILL", 1)
+        check_end(make_training(), faults, expected_training)
 
 
 @pytest.mark.slow

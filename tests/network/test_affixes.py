@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import spacy
+from gradients import assert_parameters, in_double
+from parsers import tok2vec_of
 from spacy.ml.models.tok2vec import MultiHashEmbed
 from spacy.tokens import Doc
 from spacy.util import fix_random_seed
@@ -74,26 +76,13 @@ def test_affixes_are_learnt(nlp):
 
 
 def test_gradient_is_that_of_finite_differences(nlp):
-    model = make(nlp)
-    docs = [Doc(nlp.vocab, words=WORDS)]
     rng = np.random.default_rng(1)
-    for node in model.walk():
-        for name in node.param_names:
-            node.set_param(name, rng.normal(size=node.get_param(name).shape).astype("f"))
+    model = in_double(make(nlp), rng)
+    docs = [Doc(nlp.vocab, words=WORDS)]
     [vectors], backprop = model.begin_update(docs)
-    weights = rng.normal(size=vectors.shape).astype("f")
+    weights = rng.normal(size=vectors.shape)
     backprop([weights])
-    for node in model.walk():
-        for name in node.param_names:
-            before, gradient = node.get_param(name).copy(), node.get_grad(name)
-            move = rng.normal(size=before.shape).astype("f")
-            ends = []
-            for step in (1e-3, -1e-3):
-                node.set_param(name, before + step * move)
-                ends.append((model.predict(docs)[0] * weights).sum())
-            node.set_param(name, before)
-            expected = (ends[0] - ends[1]) / 2e-3
-            assert (gradient * move).sum() == pytest.approx(expected, rel=0.02, abs=0.02), name
+    assert_parameters(model, lambda: (model.predict(docs)[0] * weights).sum(), rng)
 
 
 @pytest.mark.parametrize(
@@ -126,15 +115,6 @@ def test_without_affixes_it_is_spacys_layer(nlp):
         np.testing.assert_array_equal(own, other)
 
 
-def test_static_vectors_are_mixed_in(nlp):
-    table = spacy.vectors.Vectors(shape=(1, 3))
-    table.add("walks", vector=np.ones(3))
-    nlp.vocab.vectors = table
-    model = make(nlp, (), (1,), (), include_static_vectors=True)
-    [found] = model.predict([Doc(nlp.vocab, words=["walks", "talks"])])
-    assert np.abs(found[0] - found[1]).max() > 0.01
-
-
 def test_pipelines_with_them_are_saved(tmp_path):
     nlp = spacy.blank("xx")
     embed = {
@@ -145,15 +125,7 @@ def test_pipelines_with_them_are_saved(tmp_path):
         "suffixes": [1, 2],
         "rows": [50, 100, 100, 100],
     }
-    encode = {
-        "@architectures": "spacy.MaxoutWindowEncoder.v2",
-        "width": WIDTH,
-        "window_size": 1,
-        "maxout_pieces": 2,
-        "depth": 1,
-    }
-    tok2vec = {"@architectures": "spacy.Tok2Vec.v2", "embed": embed, "encode": encode}
-    nlp.add_pipe("tok2vec", config={"model": tok2vec})
+    nlp.add_pipe("tok2vec", config={"model": tok2vec_of(embed)})
     nlp.initialize()
     nlp.to_disk(tmp_path)
     again = spacy.load(tmp_path)

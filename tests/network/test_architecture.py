@@ -7,7 +7,7 @@ from gradients import OPS, assert_parameters
 from spacy.tokens import Doc
 from thinc.api import Model
 
-from spacy_rootmind.annotation.sentences import sentences_of, words_of
+from spacy_rootmind.annotation.sentences import sentences_of
 from spacy_rootmind.network.architecture import (
     ParserGradient,
     ParserInput,
@@ -145,17 +145,20 @@ def test_grad_factor_scales_the_gradient_of_shared_vectors_only(
 
 
 def test_features_are_appended_to_the_token_vectors(docs):
-    """Also in a Doc that the transformer has no pieces for: its vectors have width 0."""
+    """Also in a Doc that a transformer has no pieces for: its vectors and gradient have width 0."""
     tok2vec, features = toy_tok2vec(), toy_tok2vec("features")
-    forward = tok2vec._func
+    forward, shapes = tok2vec._func, []
 
     def without_pieces(model, docs, is_train):
-        vectors, backprop = forward(model, docs, is_train)
-        return [own if len(own) > 1 else own[:, :0] for own in vectors], backprop
+        found, _ = forward(model, docs, is_train)
+        found = [own if len(own) > 1 else own[:, :0] for own in found]
+        return found, lambda d_found: shapes.extend(d.shape for d in d_found)
 
     tok2vec._func = without_pieces
     model = build(docs, tok2vec, features=features)
-    vectors, _ = find_vectors(model, docs, is_train=False)
+    vectors, backprop = find_vectors(model, docs, is_train=True)
+    backprop(vectors)
+    assert shapes == [(6, WIDTH), (0, 0), (1, 0), (9, WIDTH)]
     assert [len(own) for own in vectors] == [6, 0, 1, 9]
     E, F = tok2vec.get_param("E"), features.get_param("E")
     np.testing.assert_array_equal(vectors[3], np.hstack([E[:9], F[:9]]))
@@ -170,37 +173,3 @@ def test_plain_docs_count_as_one_sentence_each(docs):
     assert plain.layout.lengths.tolist() == [6, 1, 9]
     for a, b in zip(plain.arcs, given.arcs, strict=True):
         np.testing.assert_array_equal(a, b)
-
-
-def listener_to(tok2vec, drops_width):
-    """The same vectors; transformers' listeners drop the width of Docs that have no words."""
-
-    def forward(model, docs, is_train):
-        given, backprop_given = model.layers[0](docs, is_train)
-        bare = [drops_width and all(token.is_space for token in doc) for doc in docs]
-        found = [own[:, :0] if is_bare else own for own, is_bare in zip(given, bare, strict=True)]
-
-        def backprop(d_found):
-            assert [d.shape for d in d_found] == [own.shape for own in found]
-            each = zip(d_found, given, bare, strict=True)
-            return backprop_given([np.zeros_like(v) if is_bare else d for d, v, is_bare in each])
-
-        return found, backprop
-
-    return Model("listener", forward, layers=[tok2vec], dims={"nO": WIDTH})
-
-
-def test_docs_without_words_may_have_vectors_without_width(docs):
-    docs.insert(1, Doc(docs[0].vocab, words=[" ", "\n"], spaces=[False, False]))
-    found = []
-    for drops_width in (False, True):
-        tok2vec = toy_tok2vec()
-        tok2vec.initialize()
-        model = build(docs, listener_to(tok2vec, drops_width))
-        sentences, words = [sentences_of(doc) for doc in docs], [words_of(doc) for doc in docs]
-        given = ParserInput(docs, sentences, words)
-        (trees, boundaries, _), backprop = model.begin_update(given)
-        backprop(ParserGradient(trees.rounds, boundaries=boundaries))
-        found.append((boundaries, tok2vec.get_grad("E")))
-    for given, dropped in zip(*found, strict=True):
-        np.testing.assert_allclose(given, dropped, rtol=1e-9)

@@ -189,15 +189,6 @@ def test_no_words_give_no_starts(starts, lengths):
     assert [g.tolist() for g in gradients] == [np.zeros_like(own).tolist() for own in vectors]
 
 
-def test_a_recurrent_layer_sees_the_whole_doc_and_no_other(starts, rng):
-    vectors = [rng.normal(size=(20, WIDTH)) for _ in range(2)]
-    X = BoundaryInput(vectors, [np.arange(20)] * 2)
-    before = starts.predict(X)
-    vectors[0][10] += 1.0
-    changed = (starts.predict(X) != before).nonzero()[0].tolist()
-    assert changed == ([9, 10, 11] if len(starts.layers) == 1 else list(range(20)))
-
-
 def test_states_of_the_recurrent_layer_have_one_dropout_mask_per_doc(rng, monkeypatch):
     model = in_double(SentenceStarts(4, 3, 0.5, nI=WIDTH), rng)
     draw, shapes = Ops.get_dropout_mask, []

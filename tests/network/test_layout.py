@@ -1,31 +1,16 @@
-"""Padding, buckets and distances: everything in its place, and little of it padding."""
+"""Buckets of sentences with little padding, and the distances of their arcs."""
 
 import numpy as np
 import pytest
-from thinc.api import NumpyOps, Ops
+from thinc.api import NumpyOps
 
 from spacy_rootmind.network import distance
 from spacy_rootmind.network.layout import MAX_BUCKET_SCORES, Layout
-from spacy_rootmind.network.refine import softmax_heads
-
-LENGTHS = [3, 1, 7, 3, 12, 0, 40, 41, 2]
 
 
 @pytest.fixture
 def rng():
     return np.random.default_rng(3)
-
-
-@pytest.fixture(params=[NumpyOps(), Ops()], ids=["compiled", "plain"])
-def layout(request):
-    return Layout.from_lengths(request.param, LENGTHS)
-
-
-def test_layout_places_every_row_once(layout):
-    rows = np.concatenate([bucket.inside[1] for bucket in layout.buckets])
-    assert sorted(rows.tolist()) == list(range(sum(LENGTHS) + len(LENGTHS)))
-    assert sorted([*layout.roots.tolist(), *layout.words.tolist()]) == sorted(rows.tolist())
-    assert sorted(s for bucket in layout.buckets for s in bucket.sentences) == list(range(9))
 
 
 @pytest.mark.parametrize(
@@ -43,16 +28,6 @@ def test_layout_bounds_padding_and_bucket_size(lengths, most):
     for bucket in layout.buckets:
         b, m = bucket.rows.shape
         assert b == 1 or b * m * m <= MAX_BUCKET_SCORES
-
-
-def test_pad_and_unpad_are_inverse(layout, rng):
-    flat = rng.normal(size=(layout.n_rows, 4)).astype("f")
-    back = np.zeros_like(flat)
-    for bucket in layout.buckets:
-        padded = bucket.pad(flat)
-        assert not padded[bucket.rows == layout.n_rows].any()
-        bucket.add_unpadded(padded, back)
-    np.testing.assert_array_equal(back, flat)
 
 
 def test_distance_buckets_cover_both_sides():
@@ -87,11 +62,3 @@ def test_distance_spread_and_collect_match_plain_loops(rng, m, over_heads):
     ranges = distance.sum_ranges(m, over_heads)
     collected = distance.collect(scores, ranges, over_heads=over_heads)
     np.testing.assert_allclose(collected, expected, atol=1e-12)
-
-
-def test_softmax_heads_gives_distributions_over_allowed_heads(layout, rng):
-    for bucket in layout.buckets:
-        scores = (rng.normal(size=bucket.allowed.shape) * 50).astype("f")
-        probs = softmax_heads(scores, bucket)
-        assert not probs[bucket.allowed == 0].any()
-        np.testing.assert_allclose(probs.sum(axis=2), bucket.allowed.any(axis=2), rtol=1e-5)
