@@ -5,7 +5,7 @@ Usage: python benchmarks/compare.py [--treebank FILE.conllu] [--checkouts FOLDER
 Runs our algorithms and all peers that are installed, or whose checkout is given, on the same score
 matrices. First, all of them have to reach the same score: an error of a peer becomes a line in the
 report, and an error of ours ends the run with status 1. Then their calls are timed in turns. Writes
-times.csv and results.md.
+results.md.
 """
 
 import dataclasses
@@ -94,7 +94,7 @@ def main() -> None:
     parser.add_argument("--treebank", type=Path, help="CoNLL-U file to take sentence lengths from")
     options = parser.parse_args()
     plan = SMOKE if options.smoke else Plan()
-    checkouts = read_checkouts(options, LOADERS)
+    checkouts = read_checkouts(options)
     peers, missing = load_peers(LOADERS, checkouts)
     ours = our_decoders()
     decoders = [*ours, *peers, row_argmax()]

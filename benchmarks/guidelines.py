@@ -9,6 +9,7 @@ UPOS are by the official scorer. The figures are means over the pipelines.
 
 import argparse
 import io
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +24,6 @@ from lib.pipelines import load
 from lib.tables import setup_line, table, write_markdown
 from spacy.language import Language
 from spacy.tokens import Doc
-from udtools.udeval import evaluate, load_conllu
 
 from spacy_rootmind import configure
 from spacy_rootmind.formats.conllu import write_conllu
@@ -32,6 +32,9 @@ from spacy_rootmind.formats.records import InputRecord
 from spacy_rootmind.formats.registry import read_records
 from spacy_rootmind.parsing.given import as_set
 from spacy_rootmind.parsing.settings import ParserSettings
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "projects" / "ud" / "scripts"))
+from official import score_conllu
 
 BLOCK = "spacy_rootmind.ud_guidelines.v1"
 SCORES = ("UAS", "LAS", "UPOS")
@@ -98,7 +101,7 @@ def run(nlp: Language, records: Sequence[InputRecord], gold: Path, gold_tags: bo
     docs = list(nlp.pipe(docs))
     lines = [write_conllu(doc, record, 0) for doc, record in zip(docs, records, strict=True)]
     text = b"".join(lines).decode()
-    return Run(errors_in(text), score(gold, text))
+    return Run(errors_in(text), {name: 100 * f1 for name, f1 in score_conllu(text, gold).items()})
 
 
 def set_tags(doc: Doc, record: InputRecord) -> None:
@@ -123,13 +126,6 @@ def errors_in(text: str) -> Counter[str]:
     state = validator.validate_file_handle(io.StringIO(text))
     found = [error for error in state.error_tracker if error.is_error() and error.level == 3]
     return Counter(error.testid for error in found)
-
-
-def score(gold: Path, text: str) -> dict[str, float]:
-    """Score by the official scorer."""
-    sides = (gold.read_text(encoding="utf8"), text)
-    found = evaluate(*(load_conllu(io.StringIO(side), "", {}) for side in sides))
-    return {name: 100 * found[name].f1 for name in SCORES}
 
 
 def measure(model: str, treebank: Path, rounds: int) -> dict[str, Run]:

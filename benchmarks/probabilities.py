@@ -1,11 +1,10 @@
 """Compare log partition and arc marginals with other libraries: errors and times.
 
-Usage: python benchmarks/probabilities.py [--smoke] [--out DIR] [--checkout synjax=PATH]
+Usage: python benchmarks/probabilities.py [--smoke] [--out DIR] [--checkouts FOLDER]
 
 Compares log partitions and marginals, and all peers that are installed, with enumeration in 80
 digits at several scales of scores; if ours exceed their error bounds, the run ends with status 1.
-Then times marginals in turns.
-Writes accuracy.csv, probability_times.csv and probabilities.md.
+Then times marginals in turns. Writes probabilities.md.
 """
 
 import os
@@ -20,7 +19,7 @@ from lib.options import add_options, make_parser, read_checkouts
 from lib.probability_accuracy import accuracy, accuracy_tables
 from lib.probability_peers import LOADERS, our_route
 from lib.probability_times import TIMES_CAPTION, Plan, speed_rows
-from lib.tables import method_table, setup_line, write_csv, write_markdown
+from lib.tables import method_table, setup_line, write_markdown
 
 SCALES = (1e-3, 1e-2, 0.1, 1, 3, 10, 30, 100, 300, 1000)
 FULL = Plan(SCALES, 60, (10, 25, 50, 100), budget=2.0, repeats=9, numbers=400_000)
@@ -33,16 +32,13 @@ def main() -> None:
     add_options(parser)
     options = parser.parse_args()
     plan = SMOKE if options.smoke else FULL
-    peers, missing = load_peers(LOADERS, read_checkouts(options, LOADERS))
+    peers, missing = load_peers(LOADERS, read_checkouts(options))
     routes = [our_route(), *peers]
-    options.out.mkdir(parents=True, exist_ok=True)
     errors = list(accuracy(routes, plan.scales, plan.sentences))
     try:
         rows = list(speed_rows(routes, plan))
     except WrongError as error:
         sys.exit(f"WRONG: {error}")
-    write_csv(options.out / "accuracy.csv", errors)
-    write_csv(options.out / "probability_times.csv", rows)
     parts = [
         "# Probabilities compared",
         setup_line(),

@@ -1,10 +1,9 @@
 """Compare the times of samplers of dependency trees.
 
-Usage: python benchmarks/sampling.py [--smoke] [--out DIR] [--checkout NAME=PATH] ...
+Usage: python benchmarks/sampling.py [--smoke] [--out DIR] [--checkouts FOLDER]
 
 The peers are the samplers of a checkout of treesample. Calls are timed in turns, preparation
-included; that ours draw from the right distribution is tested, not measured. Writes
-sampling_times.csv and sampling.md.
+included; that ours draw from the right distribution is tested, not measured. Writes sampling.md.
 """
 
 import os
@@ -17,7 +16,7 @@ from lib.checkouts import load_peers
 from lib.options import add_options, make_parser, read_checkouts
 from lib.sampler_times import time_rows
 from lib.samplers import LOADERS, our_samplers
-from lib.tables import method_table, setup_line, write_csv, write_markdown
+from lib.tables import method_table, setup_line, write_markdown
 
 # Words of a sentence, trees of each, seconds and repeats of each sampler.
 FULL = ((10, 25, 50, 100), (20, 100), 1.0, 9)
@@ -29,11 +28,9 @@ def main() -> None:
     parser = make_parser(__doc__)
     add_options(parser)
     options = parser.parse_args()
-    peers, missing = load_peers(LOADERS, read_checkouts(options, LOADERS))
+    peers, missing = load_peers(LOADERS, read_checkouts(options))
     samplers = [*our_samplers(), *peers]
-    options.out.mkdir(parents=True, exist_ok=True)
     rows = list(time_rows(samplers, *(SMOKE if options.smoke else FULL)))
-    write_csv(options.out / "sampling_times.csv", rows)
     parts = [
         "# Samplers compared",
         setup_line(),

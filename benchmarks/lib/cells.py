@@ -31,8 +31,8 @@ class Ready:
 class Row:
     """The median time of a method, in microseconds a result; None, with a note, if there is none.
 
-    `case` names the kind of input, `n` is the number of words in a sentence (0 if lengths differ),
-    and `repeats` counts the calls that the median is over.
+    `case` names the kind of input, and `n` is the number of words in a sentence (0 if lengths
+    differ).
     """
 
     case: str
@@ -40,8 +40,6 @@ class Row:
     method: str
     kind: str
     microseconds: float | None = None
-    count: int = 0
-    repeats: int = 0
     note: str = ""
 
     @property
@@ -91,8 +89,7 @@ def measure(
         each, note = median(taken) / max(own.count, 1) * 1e6, own.note
         if isinstance(own.call, PeerCall) and own.call.failure:
             each, note = None, f"sometimes {own.call.failure}"
-        row = Row(case, n, method.name, method.kind, each, own.count, len(taken), note)
-        rows.append(row)
+        rows.append(Row(case, n, method.name, method.kind, each, note))
     return rows
 
 

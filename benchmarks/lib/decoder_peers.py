@@ -240,11 +240,11 @@ LOADERS = {
     "stanza": (load_stanza, "pip install stanza"),
     "supar": (load_supar, "pip install supar torch"),
     "networkx": (load_networkx, "pip install networkx"),
-    "synjax": (load_synjax, "pip install numba, and --checkout synjax=PATH"),
-    "spanningtrees": (load_spanningtrees, "--checkout spanningtrees=PATH"),
-    "Fast-MST-Algorithm": (load_fast_mst, "--checkout Fast-MST-Algorithm=PATH"),
+    "synjax": (load_synjax, "pip install numba, and --checkouts with synjax"),
+    "spanningtrees": (load_spanningtrees, "--checkouts with spanningtrees"),
+    "Fast-MST-Algorithm": (load_fast_mst, "--checkouts with Fast-MST-Algorithm"),
     "spacy-experimental": (
         load_biaffine,
-        "pip install cython setuptools, and --checkout spacy-experimental=PATH",
+        "pip install cython setuptools, and --checkouts with spacy-experimental",
     ),
 }

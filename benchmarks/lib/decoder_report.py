@@ -1,4 +1,4 @@
-"""Report of the comparison of decoders: CSV and Markdown."""
+"""Report of the comparison of decoders."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -9,14 +9,7 @@ import numpy as np
 from lib.cells import Row, time_tables
 from lib.decoder_checks import Verdict
 from lib.decoders import ONE_ROOT, Decoder
-from lib.tables import (
-    grid,
-    method_table,
-    setup_line,
-    table,
-    write_csv,
-    write_markdown,
-)
+from lib.tables import grid, method_table, setup_line, table, write_markdown
 
 GROWING = ("gabow_tarjan", "gabow_tarjan, ArcMax off", "tarjan")
 # Shorter sentences take mostly what does not grow.
@@ -90,8 +83,6 @@ def write_report(
     missing: dict[str, str],
 ) -> None:
     """Write everything to a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_csv(folder / "times.csv", rows)
     parts = [
         "# Decoders compared",
         setup_line(),

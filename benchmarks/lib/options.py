@@ -1,8 +1,6 @@
 """Command line options that several benchmarks share."""
 
 import argparse
-import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 # The folder of reports, by default.
@@ -18,14 +16,7 @@ def make_parser(description: str | None) -> argparse.ArgumentParser:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add --smoke, the checkouts of peers, and --out."""
     parser.add_argument("--smoke", action="store_true", help="small inputs only, in seconds")
-    parser.add_argument(
-        "--checkout",
-        action="append",
-        default=[],
-        metavar="NAME=PATH",
-        help="a peer's repository; may be repeated",
-    )
-    parser.add_argument("--checkouts", type=Path, help="a folder with repositories of those names")
+    parser.add_argument("--checkouts", type=Path, help="a folder with the peers' repositories")
     parser.add_argument("--out", type=Path, default=RESULTS)
 
 
@@ -38,15 +29,7 @@ def add_pipelines(parser: argparse.ArgumentParser, corpus: str = "corpus") -> No
     parser.add_argument("--out", type=Path, default=RESULTS)
 
 
-def read_checkouts(options: argparse.Namespace, names: Iterable[str]) -> dict[str, Path]:
-    """Collect the checkouts given one by one or as a folder."""
-    found = {}
-    if options.checkouts is not None:
-        folders = {name: options.checkouts / name for name in names}
-        found = {name: folder for name, folder in folders.items() if folder.is_dir()}
-    for given in options.checkout:
-        name, _, path = given.partition("=")
-        if not path:
-            sys.exit(f"--checkout {given}: expected NAME=PATH")
-        found[name] = Path(path)
-    return found
+def read_checkouts(options: argparse.Namespace) -> dict[str, Path]:
+    """List the repositories of peers by name; none without --checkouts."""
+    folder = options.checkouts
+    return {path.name: path for path in folder.iterdir()} if folder else {}

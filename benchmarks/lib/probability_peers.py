@@ -216,5 +216,5 @@ LOADERS = {
     "numpy": (load_numpy, ""),
     "supar": (load_supar, "pip install supar torch"),
     "torch-struct": (load_torch_struct, "pip install torch-struct torch"),
-    "synjax": (load_synjax, "pip install jax equinox jaxtyping numba, --checkout synjax=PATH"),
+    "synjax": (load_synjax, "pip install jax equinox jaxtyping numba, --checkouts with synjax"),
 }

@@ -142,6 +142,6 @@ def _bind_treesample(start: Callable[[Any], Iterable[Any]]) -> Callable[[Batch, 
 LOADERS = {
     "treesample": (
         load_treesample,
-        "pip install tqdm, and --checkout treesample=PATH",
+        "pip install tqdm, and --checkouts with treesample",
     ),
 }

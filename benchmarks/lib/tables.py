@@ -1,7 +1,5 @@
-"""Tables of results, as Markdown and CSV."""
+"""Tables of results, as Markdown."""
 
-import csv
-import dataclasses
 import os
 import platform
 import re
@@ -13,16 +11,6 @@ from typing import Any
 import numpy as np
 
 from spacy_rootmind import __version__
-
-
-def write_csv(path: Path, records: Sequence[Any]) -> None:
-    """Write records of one dataclass, if there are any."""
-    if not records:
-        return
-    with path.open("w", newline="", encoding="utf8") as file:
-        writer = csv.DictWriter(file, [field.name for field in dataclasses.fields(records[0])])
-        writer.writeheader()
-        writer.writerows(dataclasses.asdict(record) for record in records)
 
 
 def duration(microseconds: float) -> str:

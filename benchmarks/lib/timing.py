@@ -3,13 +3,10 @@
 import gc
 import math
 import random
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from time import process_time
 
 from lib.decoders import Call
-
-Clock = Callable[[], float]
-"""`time.process_time` leaves out other processes, but counts all threads."""
 
 MIN_REPEATS, MAX_REPEATS = 3, 9
 MORE_REPEATS = 10
@@ -17,32 +14,29 @@ MORE_REPEATS = 10
 WARM_BELOW = 0.05
 
 
-def seconds(call: Call, clock: Clock = time.perf_counter) -> float:
-    """Time one call, without Python's garbage collection."""
+def seconds(call: Call) -> float:
+    """Time one call by the processor's time, without Python's garbage collection."""
     gc.disable()
     try:
-        start = clock()
+        start = process_time()
         call()
-        return clock() - start
+        return process_time() - start
     finally:
         gc.enable()
 
 
-def warm_seconds(call: Call, last: float, clock: Clock = time.perf_counter) -> float:
+def warm_seconds(call: Call, last: float) -> float:
     """Time a call with its own data in the caches, rather than the previous call's.
 
     Caches do not matter for a call that took long the last time, which gets no extra run.
     """
     if last < WARM_BELOW:
         call()
-    return seconds(call, clock)
+    return seconds(call)
 
 
 def interleave(
-    calls: Mapping[str, Call],
-    budget: float,
-    repeats: int = MAX_REPEATS,
-    clock: Clock = time.perf_counter,
+    calls: Mapping[str, Call], budget: float, repeats: int = MAX_REPEATS
 ) -> dict[str, list[float]]:
     """Time calls in turns, so that other load on the machine affects all of them.
 
@@ -58,7 +52,7 @@ def interleave(
             allowed = budget if turn < repeats else budget / 4
             if turn < MIN_REPEATS or sum(times[name]) < allowed:
                 last = times[name][-1] if times[name] else 0.0
-                times[name].append(warm_seconds(calls[name], last, clock))
+                times[name].append(warm_seconds(calls[name], last))
     return times
 
 

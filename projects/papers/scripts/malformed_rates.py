@@ -12,7 +12,7 @@ scores of the test set with and without the constraint, for each kind of input:
 
 Small treebanks have small batches, so that each training takes at least LEAST_STEPS steps. A
 training adds a line with its counts to rates.jsonl, and is left out if that has one for the same
-number of epochs. Writes malformed_rates.md and CSV.
+number of epochs. Writes malformed_rates.md.
 """
 
 import argparse

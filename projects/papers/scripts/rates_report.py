@@ -197,14 +197,13 @@ def write_report(root: Path, records: Records, epochs: int, training: str) -> No
     header = ["treebank", "training sentences", "published"]
     for inputs in INPUTS:
         header += [f"`{inputs}`: seeds", "malformed", "UAS"]
-    report.table("treebanks", header, rate_lines(results, published))
+    report.table(header, rate_lines(results, published))
     report.text(
         "## Table 1: averages by training size",
         "High, 10,000 training sentences and more; medium, 1,000 and more; low, fewer. Malformed "
         "trees, %, of the treebanks with all kinds of input and a published rate:",
     )
     report.table(
-        "groups",
         ("training sentences", "treebanks", "published", *(f"`{inputs}`" for inputs in INPUTS)),
         group_lines(results, published),
     )
@@ -220,6 +219,6 @@ def write_report(root: Path, records: Records, epochs: int, training: str) -> No
         )
         header = ["training sentences", "treebanks"]
         header += [column for title in CHANGES for column in (title, "published")]
-        report.table("changes", header, change_lines(changes, table))
+        report.table(header, change_lines(changes, table))
         report.text(*change_remarks(changes, table))
     report.write()

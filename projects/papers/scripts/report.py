@@ -1,11 +1,9 @@
-"""Reports: Markdown with tables, which are also written as CSV."""
+"""Reports: Markdown with tables."""
 
 import argparse
-import csv
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from time import process_time
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benchmarks"))
 
@@ -31,17 +29,8 @@ def shown(cell: Cell) -> str:
     return f"{cell:,}" if isinstance(cell, int) else cell
 
 
-def write_csv(path: Path, header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-    """Write a table with all digits."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="", encoding="utf8") as file:
-        writer = csv.writer(file)
-        writer.writerow(header)
-        writer.writerows(rows)
-
-
 class Report:
-    """A Markdown file built section by section, whose tables are also written as CSV files."""
+    """A Markdown file built section by section."""
 
     def __init__(self, folder: Path, name: str, title: str) -> None:
         self.folder, self.name = folder, name
@@ -52,9 +41,8 @@ class Report:
         """Add paragraphs."""
         self.parts += paragraphs
 
-    def table(self, name: str, header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-        """Add a table, and write it as NAME.csv."""
-        write_csv(self.folder / f"{self.name}-{name}.csv", header, rows)
+    def table(self, header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+        """Add a table."""
         self.parts.append(table(header, (list(map(shown, row)) for row in rows)))
 
     def write(self) -> None:
@@ -80,5 +68,5 @@ def describe_run(options: argparse.Namespace) -> str:
 
 def median_seconds(calls: Mapping[str, Call], repeats: int) -> dict[str, float]:
     """Time calls in turns by processor time; return medians."""
-    times = interleave(calls, ENOUGH, repeats, process_time)
+    times = interleave(calls, ENOUGH, repeats)
     return {name: float(np.median(taken)) for name, taken in times.items()}

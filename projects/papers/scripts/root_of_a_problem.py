@@ -2,7 +2,7 @@
 
 Stanojevic & Cohen (2021), A Root of a Problem: Optimizing Single-Root Dependency Parsing, figures 1
 and 2, with the score matrices of trained and untrained parsers; `stanojevic2021_speed.py` has the
-figures of time over length. Writes root_of_a_problem.md and CSV. All decoders have to reach the
+figures of time over length. Writes root_of_a_problem.md. All decoders have to reach the
 same score before they are timed.
 """
 
@@ -175,7 +175,7 @@ def report_shares(root: Path, report: Report, options: argparse.Namespace) -> No
         f"batches by each algorithm. `networkx` is plain Python, over lowered root arcs.",
     )
     header = ("treebank", "sentences", "words", "network, µs a word", *(f"{n}, %" for n in names))
-    report.table("share", header, lines)
+    report.table(header, lines)
 
 
 def report_roots(report: Report, states: dict[str, dict[str, list[Floats]]]) -> None:
@@ -208,7 +208,7 @@ def report_roots(report: Report, states: dict[str, dict[str, list[Floats]]]) -> 
     )
     names = STATE_TITLES
     header = ["roots", *(names.get(column, column) for column in columns)]
-    report.table("roots", header, rows)
+    report.table(header, rows)
     report.text(describe_shuffled(states[UNTRAINED]))
     _report_arcmax(report, states, roots)
 
@@ -232,7 +232,7 @@ def _report_arcmax(report: Report, states: dict, roots: dict) -> None:
     header = ["treebank", "sentences"]
     for name in STATE_TITLES.values():
         header += [f"ArcMax, {name}, %", f"several roots, {name}, %", f"roots, {name}"]
-    report.table("arcmax", header, lines)
+    report.table(header, lines)
 
 
 def main() -> None:

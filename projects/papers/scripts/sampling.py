@@ -1,7 +1,7 @@
 """Sampling of trees from real score matrices: tries, bias of the naive root draw, duplicates.
 
 Zmigrod, Vieira & Cotterell (2021), Efficient Sampling of Dependency Structure, and the correction
-of its root draw (their corrected Theorem 2; Stanojevic 2022). Writes sampling.md and CSV.
+of its root draw (their corrected Theorem 2; Stanojevic 2022). Writes sampling.md.
 """
 
 import argparse
@@ -176,7 +176,7 @@ def report_tries(report: Report, states: dict[str, dict[str, list[Floats]]]) -> 
     )
     header = ("treebank", "network", "sentences", "mean", "median", "largest", "more than 3, %")
     header += ("`colbourn` fails",)
-    report.table("tries", header, rows)
+    report.table(header, rows)
 
 
 def report_bias(
@@ -201,7 +201,7 @@ def report_bias(
         title = STATE_TITLES[state]
         report.text(f"### {title[0].upper()}{title[1:]}")
         header = ("draw", "sentences", "mean", "median", "largest", "from its own law, mean")
-        report.table(f"bias-{state}", header, lines)
+        report.table(header, lines)
 
 
 def report_duplicates(
@@ -229,7 +229,7 @@ def report_duplicates(
         "covered without replacement, %",
         "sentences with fewer than k trees, %",
     )
-    report.table("duplicates", header, rows)
+    report.table(header, rows)
 
 
 def main() -> None:

@@ -1,8 +1,6 @@
 """Speed of decoders over sentence length, as in figures 3 to 6 and 11 of Stanojevic & Cohen (2021).
 
-Usage: python scripts/stanojevic2021_speed.py [--smoke] [--scores FILE.npz]
-           [--checkout Fast-MST-Algorithm=PATH] [--checkout spanningtrees=PATH]
-           [--checkout spanningtrees-2021=PATH]
+Usage: python scripts/stanojevic2021_speed.py [--smoke] [--scores FILE.npz] [--checkouts FOLDER]
 
 A Root of a Problem, EMNLP 2021, section 6: matrices of each length, with uniform weights
 ("random") and of a trained parser ("trained": `--scores`, a file that the command `train`
@@ -21,7 +19,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from time import process_time
 
 # Set before NumPy is imported, so that it uses one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -136,15 +133,15 @@ def time_decoders(
         check(decoders, batch.take(PEER_COUNT))
         parts = {d.name: batch.take(PEER_COUNT) if d.kind == "peer" else batch for d in decoders}
         calls = {decoder.name: decoder.bind(parts[decoder.name]) for decoder in decoders}
-        for name, times in interleave(calls, budget, 5, process_time).items():
+        for name, times in interleave(calls, budget, 5).items():
             found[name].append(float(np.median(times)) / len(parts[name]) * 1e6)
     return found
 
 
 LOADERS = {
-    FAST: (fast_mst, f"--checkout {FAST}=PATH"),
-    SPANNING: (load_spanningtrees, f"--checkout {SPANNING}=PATH"),
-    SPANNING_2021: (spanningtrees_2021, f"--checkout {SPANNING_2021}=PATH"),
+    FAST: (fast_mst, f"--checkouts with {FAST}"),
+    SPANNING: (load_spanningtrees, f"--checkouts with {SPANNING}"),
+    SPANNING_2021: (spanningtrees_2021, f"--checkouts with {SPANNING_2021}"),
 }
 # Factors in the paper (section 6): its number by setting, then slower and faster code.
 FACTORS = (
@@ -185,7 +182,7 @@ def main() -> None:
     options = parser.parse_args()
     lengths = LENGTHS[:2] if options.smoke else LENGTHS
     budget = options.budget or (0.01 if options.smoke else 0.5)
-    peers, missing = load_peers(LOADERS, read_checkouts(options, LOADERS))
+    peers, missing = load_peers(LOADERS, read_checkouts(options))
     decoders = [*ours(), *peers]
     for name, remedy in missing.items():
         print(f"{name}: not here; {remedy}")

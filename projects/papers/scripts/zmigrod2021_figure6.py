@@ -1,6 +1,6 @@
 """Time per sample over sentence length, as in figure 6 of Zmigrod, Vieira & Cotterell (2021).
 
-Usage: python scripts/zmigrod2021_figure6.py [--smoke] [--checkout treesample=PATH]
+Usage: python scripts/zmigrod2021_figure6.py [--smoke] [--checkouts FOLDER]
 
 Efficient Sampling of Dependency Structure, EMNLP 2021. The experiment in their repository
 (notes/runtime_experiment.py): graphs with uniform weights, 5 to 100 nodes, 20 samples per graph.
@@ -15,7 +15,6 @@ import os
 import sys
 from pathlib import Path
 from statistics import median
-from time import process_time
 
 # Set before NumPy is imported, so that it uses one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -44,7 +43,7 @@ from spacy_rootmind import TreeDistribution
 SAMPLES = 20
 SIZES = tuple(range(5, 101, 5))
 OURS = (WILSON, REJECT, AUTO, COLBOURN, ANCESTRAL)
-REMEDY = "pip install tqdm, and --checkout treesample=PATH"
+REMEDY = "pip install tqdm, and --checkouts with treesample"
 LOADERS = {
     "treesample": (load_treesample, REMEDY),
     "treesample, biased": (lambda given: [load_treesample_biased(given)], REMEDY),
@@ -65,7 +64,7 @@ def time_samples(samplers: list, n: int, graphs: int, budget: float) -> dict[str
     batch = uniform_weights(n, graphs)
     ready = {sampler.name: try_out(sampler, batch, SAMPLES, budget) for sampler in samplers}
     calls = {name: tried.call for name, tried in ready.items()}
-    times = interleave(calls, budget, 5, process_time)
+    times = interleave(calls, budget, 5)
     return {name: median(taken) / ready[name].count * 1e6 for name, taken in times.items()}
 
 
@@ -103,7 +102,7 @@ def main() -> None:
     graphs = options.graphs or (5 if options.smoke else 100)
     budget = options.budget or (0.05 if options.smoke else 2.0)
     samplers = our_samplers(*OURS)
-    peers, missing = load_peers(LOADERS, read_checkouts(options, ["treesample"]))
+    peers, missing = load_peers(LOADERS, read_checkouts(options))
     samplers += [peer for peer in peers if peer.replace]
     for name, remedy in missing.items():
         print(f"{name}: not here; {remedy}")
