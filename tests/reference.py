@@ -104,11 +104,11 @@ def count_trees(n: int, single_root: bool) -> int:
 
 
 @cache
-def enumerate_trees(n: int, single_root: bool) -> NDArray[np.int32]:
+def enumerate_trees(n: int, single_root: bool, projective: bool = False) -> NDArray[np.int32]:
     """Return every tree over n words: read-only int32 of shape (n_trees, n+1), column 0 is −1.
 
     All (n+1)^n head vectors are written down; kept are those where n steps lead from every word to
-    ROOT.
+    ROOT and, of projective trees, no two arcs cross.
     """
     if n > 6:
         raise ValueError(f"enumeration is meant for n <= 6, got {n}")
@@ -127,24 +127,18 @@ def enumerate_trees(n: int, single_root: bool) -> NDArray[np.int32]:
         keep &= (heads[:, 1:] == 0).sum(axis=1) == 1
     trees = heads[keep].astype(np.int32)
     trees[:, 0] = -1
+    if projective:
+        trees = trees[[is_projective(tree) for tree in trees]]
     trees.flags.writeable = False
     return trees
 
 
-@cache
-def enumerate_projective_trees(n: int, single_root: bool) -> NDArray[np.int32]:
-    """Return the trees of `enumerate_trees` in which no two arcs cross."""
-    trees = enumerate_trees(n, single_root)
-    keep = np.array([is_projective(heads) for heads in trees], dtype=bool)
-    projective = trees[keep]
-    projective.flags.writeable = False
-    return projective
-
-
-def enumerate_scores(scores: FloatArray, single_root: bool) -> NDArray[np.float64]:
+def enumerate_scores(
+    scores: FloatArray, single_root: bool, projective: bool = False
+) -> NDArray[np.float64]:
     """Return the float64 score of every tree, in the order of `enumerate_trees`."""
     n = len(scores) - 1
-    trees = enumerate_trees(n, single_root)
+    trees = enumerate_trees(n, single_root, projective)
     return clean(scores)[np.arange(1, n + 1), trees[:, 1:]].sum(axis=1)
 
 
@@ -153,7 +147,7 @@ def k_best_enumerated(
 ) -> NDArray[np.int32]:
     """Return the k best trees with finite scores, or all, by falling score rounded once."""
     n = len(scores) - 1
-    trees = (enumerate_projective_trees if projective else enumerate_trees)(n, single_root)
+    trees = enumerate_trees(n, single_root, projective)
     sums = clean(scores)[np.arange(1, n + 1), trees[:, 1:]].sum(axis=1)
     trees, sums = trees[sums > -np.inf], sums[sums > -np.inf]
     if not sums_are_exact(scores):
@@ -172,7 +166,7 @@ def best_enumerated(
 ) -> NDArray[np.int32] | None:
     """Return a tree of exactly the highest score among all trees, or None if all are forbidden."""
     n = len(scores) - 1
-    trees = (enumerate_projective_trees if projective else enumerate_trees)(n, single_root)
+    trees = enumerate_trees(n, single_root, projective)
     arcs = clean(scores)[np.arange(1, n + 1), trees[:, 1:]]
     possible = np.flatnonzero(np.isfinite(arcs).all(axis=1))
     if not possible.size:

@@ -6,7 +6,6 @@ are taken as the exact numbers they are. Conventions are as in `reference`.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 from fractions import Fraction
@@ -65,19 +64,12 @@ def as_decimal(number: Fraction) -> Decimal:
     return Decimal(number.numerator) / Decimal(number.denominator)
 
 
-def enumerated(scores: FloatArray, single_root: bool) -> Distribution | None:
+def enumerated(
+    scores: FloatArray, single_root: bool, projective: bool = False
+) -> Distribution | None:
     """Return the distribution by enumeration, or None if there is no tree."""
-    return _remembered(_enumerated, scores, single_root)
-
-
-def enumerated_projective(scores: FloatArray, single_root: bool) -> Distribution | None:
-    """Return the distribution over projective trees, or None if there is none."""
-    return _remembered(_enumerated_projective, scores, single_root)
-
-
-def by_determinant(scores: FloatArray, single_root: bool) -> Distribution | None:
-    """Return the distribution by the matrix-tree theorem, or None if there is no tree."""
-    return _remembered(_by_determinant, scores, single_root)
+    scores = reference.clean(scores)
+    return _enumerated(scores.tobytes(), len(scores), single_root, projective)
 
 
 def agreeing(scores: FloatArray, partial: IntArray) -> NDArray[np.float64]:
@@ -106,8 +98,8 @@ def cross_entropy(
     if other_single_root is None:
         other_single_root = single_root
     trees, probabilities = _probabilities(scores, single_root, projective)
-    find = enumerated_projective if projective else enumerated
-    first, second = find(scores, single_root), find(others, other_single_root)
+    first = enumerated(scores, single_root, projective)
+    second = enumerated(others, other_single_root, projective)
     mean, divergence = Decimal(0), Decimal(0)
     with localcontext(wide_context(DIGITS)):
         for heads, probability in zip(trees, probabilities, strict=True):
@@ -139,9 +131,8 @@ def _probabilities(
     scores: FloatArray, single_root: bool, projective: bool
 ) -> tuple[NDArray[np.int32], NDArray[np.object_]]:
     """Return all trees, and the probability of each."""
-    list_trees = reference.enumerate_projective_trees if projective else reference.enumerate_trees
-    trees = list_trees(len(scores) - 1, single_root)
-    right = (enumerated_projective if projective else enumerated)(scores, single_root)
+    trees = reference.enumerate_trees(len(scores) - 1, single_root, projective)
+    right = enumerated(scores, single_root, projective)
     with localcontext(wide_context(DIGITS)):
         log_probs = [right.log_prob(scores, heads) for heads in trees]
         return trees, np.array([log_prob.exp() for log_prob in log_probs], dtype=object)
@@ -155,33 +146,13 @@ def _sums(values: FloatArray, trees: NDArray[np.int32]) -> NDArray[np.object_]:
 
 def single_root_log_prob(scores: FloatArray, *, projective: bool = False) -> Decimal | None:
     """Return the log probability of a single root among all trees, or None without a tree."""
-    find = enumerated_projective if projective else enumerated
-    every, single = find(scores, False), find(scores, True)
+    every, single = (enumerated(scores, one, projective) for one in (False, True))
     if every is None:
         return None
     if single is None:
         return Decimal("-Infinity")
     with localcontext(wide_context(DIGITS)):
         return as_decimal(single.shift - every.shift) + single.log_total - every.log_total
-
-
-def _remembered(
-    oracle: Callable[[FloatArray, bool], Distribution | None],
-    scores: FloatArray,
-    single_root: bool,
-) -> Distribution | None:
-    """Call an oracle, once only for the same scores."""
-    return _call(oracle, reference.clean(scores).tobytes(), len(scores), single_root)
-
-
-@cache
-def _call(
-    oracle: Callable[[FloatArray, bool], Distribution | None],
-    raw: bytes,
-    size: int,
-    single_root: bool,
-) -> Distribution | None:
-    return oracle(np.frombuffer(raw).reshape(size, size), single_root)
 
 
 def _finish(
@@ -196,20 +167,11 @@ def _finish(
 # Enumeration
 
 
-def _enumerated(scores: NDArray[np.float64], single_root: bool) -> Distribution | None:
-    return _total(scores, reference.enumerate_trees(len(scores) - 1, single_root))
-
-
-def _enumerated_projective(scores: NDArray[np.float64], single_root: bool) -> Distribution | None:
-    if len(scores) == 1:
-        return _enumerated(scores, single_root)
-    return _total(scores, reference.enumerate_projective_trees(len(scores) - 1, single_root))
-
-
-def _total(scores: NDArray[np.float64], trees: NDArray[np.int32]) -> Distribution | None:
-    """Sum over those trees, by a product of arc weights each, or where needed by exact scores."""
-    n = len(scores) - 1
-    deps = np.arange(1, n + 1)
+@cache
+def _enumerated(raw: bytes, size: int, single_root: bool, projective: bool) -> Distribution | None:
+    """Sum over all trees, by a product of arc weights each, or where needed by exact scores."""
+    scores, deps = np.frombuffer(raw).reshape(size, size), np.arange(1, size)
+    trees = reference.enumerate_trees(size - 1, single_root, projective)
     trees = trees[np.isfinite(scores[deps, trees[:, 1:]]).all(axis=1)]
     if not len(trees):
         return None
@@ -283,8 +245,12 @@ def _row_weights(
 # Determinants
 
 
-def _by_determinant(scores: NDArray[np.float64], single_root: bool) -> Distribution | None:
-    """Repeat the elimination with more digits until it agrees with itself to 30 digits."""
+def by_determinant(scores: FloatArray, single_root: bool) -> Distribution | None:
+    """Return the distribution by the matrix-tree theorem, or None if there is no tree.
+
+    The elimination is repeated with more digits until it agrees with itself to 30 digits.
+    """
+    scores = reference.clean(scores)
     if not reference.has_tree(scores, single_root):
         return None
     n = len(scores) - 1

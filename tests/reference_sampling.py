@@ -185,11 +185,9 @@ def tree_law(
     """Return the law of trees by enumeration, n <= 6; gaps to the best tree are exact."""
     inside = only_allowed(scores, allowed)
     n = len(inside) - 1
-    trees = reference.enumerate_trees(n, single_root)
-    rough = reference.enumerate_scores(inside, single_root)
+    trees = reference.enumerate_trees(n, single_root, projective)
+    rough = reference.enumerate_scores(inside, single_root, projective)
     possible = rough > -np.inf
-    if projective:
-        possible &= np.array([reference.is_projective(heads) for heads in trees], dtype=bool)
     trees, rough = trees[possible], rough[possible]
     if not len(trees):
         return Law(trees, rough, 0.0)
@@ -307,13 +305,6 @@ def _one_root(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> Sam
     return finish(scores, dtype), None
 
 
-def _prefer_root(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> SampleCase:
-    """Every word prefers ROOT."""
-    scores = _normal(rng, n)
-    scores[:, 0] += 2
-    return finish(scores, dtype), None
-
-
 def _pair(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> SampleCase:
     """Two words prefer each other."""
     scores = _normal(rng, n, 0.5)
@@ -327,15 +318,6 @@ def _pair(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> SampleC
 def _shifted_rows(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> SampleCase:
     """Constants of up to 2000 in each row, which change no probability but under- and overflow."""
     scores = _normal(rng, n) + rng.integers(-2000, 2001, size=(n + 1, 1))
-    return finish(scores, dtype), None
-
-
-def _few_trees(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> SampleCase:
-    """Most arcs are forbidden, except for the arcs of one tree."""
-    scores = _normal(rng, n)
-    hole = rng.random(scores.shape) < 0.7
-    hole[np.arange(1, n + 1), reference.random_heads(rng, n, True)[1:]] = False
-    scores[hole] = -np.inf
     return finish(scores, dtype), None
 
 
@@ -358,11 +340,10 @@ CASES: dict[str, Callable[[np.random.Generator, int, type[np.floating]], SampleC
     "normal_3": lambda rng, n, dtype: (finish(_normal(rng, n, 3.0), dtype), None),
     "trained_like": _from_family("trained_like"),
     "forbidden": _from_family("forbidden_around_tree"),
-    "few_trees": _few_trees,
     "masked": _masked,
     "root_only_word": _root_only_word,
     "one_root": _one_root,
-    "prefer_root": _prefer_root,
+    "prefer_root": _from_family("multi_root"),
     "pair": _pair,
     "shifted_rows": _shifted_rows,
 }

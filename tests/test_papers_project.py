@@ -8,7 +8,7 @@ import shutil
 
 import numpy as np
 import pytest
-from commandline import PLAIN, run_module
+from commandline import run_spacy
 from conftest import QUICKSTART, ROOT
 from environments import make_installed
 
@@ -23,18 +23,6 @@ TREEBANKS = {
 }
 
 
-def blocks(split, count, start):
-    text = (QUICKSTART / "assets" / f"en_quick-ud-{split}.conllu").read_text(encoding="utf8")
-    return text.strip().split("\n\n")[start : start + count]
-
-
-def run(module, *arguments, cwd, **variables):
-    """Run a module in a process of its own, forked from one that has imported spaCy."""
-    result = run_module(module, *arguments, cwd=cwd, **{"ROOTMIND_UD": "", **PLAIN, **variables})
-    result.stdout, result.stderr = result.stdout.decode(), result.stderr.decode()
-    return result
-
-
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
     """A folder of two treebanks."""
@@ -42,8 +30,9 @@ def source(tmp_path_factory):
     for number, (name, splits) in enumerate(TREEBANKS.items()):
         (folder / f"UD_{name}").mkdir()
         for split, count in splits.items():
+            text = (QUICKSTART / "assets" / f"en_quick-ud-{split}.conllu").read_text("utf8")
+            chosen = text.strip().split("\n\n")[number * 60 :][:count]
             path = folder / f"UD_{name}" / f"en_toy{number}-ud-{split}.conllu"
-            chosen = blocks(split, count, number * 60)
             path.write_text("\n\n".join(chosen) + "\n\n", encoding="utf8")
     return folder
 
@@ -71,18 +60,13 @@ def project(source, tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module")
-def reported(project):
-    """RESULTS.md of the copy, written by the command."""
-    result = run("spacy", "project", "run", "report", project, cwd=project.parent)
-    assert result.returncode == 0, result.stdout + result.stderr
-    return (project / "RESULTS.md").read_text(encoding="utf8")
-
-
 COMMANDS = ("malformed_rates", "root_of_a_problem", "sampling")
 
 
-def test_report_puts_tables_into_the_text(project, reported):
+def test_report_puts_tables_into_the_text(project):
+    result = run_spacy("project", "run", "report", project, cwd=project.parent)
+    assert result.returncode == 0, result.stdout + result.stderr
+    reported = (project / "RESULTS.md").read_text(encoding="utf8")
     before = (PAPERS / "RESULTS.md").read_text(encoding="utf8")
     assert reported.split("<!--")[0] == before.split("<!--")[0]
     for name in COMMANDS:

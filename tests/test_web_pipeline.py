@@ -7,8 +7,8 @@ import sys
 import pytest
 import spacy
 import srsly
-from commandline import assert_one_root_each, run_module
-from conftest import PIPELINE, QUICKSTART, ROOT
+from commandline import run_module
+from conftest import PIPELINE, ROOT
 from spacy.tokens import DocBin
 from spacy.training import Corpus
 
@@ -61,15 +61,6 @@ def test_package_has_no_path_of_a_machine(web_pipeline):
 
 
 # --- its parses --------------------------------------------------------------------------------
-
-
-def test_every_sentence_has_one_root(nlp):
-    texts = (QUICKSTART / "assets" / "input.txt").read_text(encoding="utf8").splitlines()
-    for doc in nlp.pipe([*texts, " ".join(texts), TEXT, "", "  "]):
-        assert_one_root_each(doc)
-    docs = list(nlp.pipe([TEXT]))
-    assert len(list(docs[0].sents)) == 2
-    assert all(token.pos_ and token.tag_ for token in docs[0])
 
 
 def test_whitespace_is_tagged_as_in_spacys_pipelines(nlp):

@@ -13,7 +13,7 @@ from conftest import QUICKSTART
 from fuzzing import VALUES, damaged_bytes, fuzz, no_hang
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from parsers import gold_examples, join, make_nlp, read_conllu
+from parsers import initialized, join
 from spacy.tokens import Doc, DocBin
 
 from spacy_rootmind.formats.conllu_sentence import FORM
@@ -30,20 +30,12 @@ FORMS = st.one_of(
 )
 
 
-DEV = QUICKSTART / "assets" / "en_quick-ud-dev.conllu"
-
-
 @pytest.fixture(scope="module")
-def nlp():
+def nlp(quickstart_docs):
     """A parser that writes all there is to write; what it predicts does not matter."""
-    nlp = make_nlp(
-        confidence=True,
-        arc_threshold=0.05,
-        alternatives={"@misc": "spacy_rootmind.kbest.v1", "k": 3},
-    )
-    docs = join(read_conllu(DEV, nlp.vocab, limit=10), 5)
-    nlp.initialize(lambda: gold_examples(docs, nlp))
-    return nlp
+    kbest = {"@misc": "spacy_rootmind.kbest.v1", "k": 3}
+    settings = {"confidence": True, "arc_threshold": 0.05, "alternatives": kbest}
+    return initialized(join(quickstart_docs[:10], 5), **settings)[0]
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +137,8 @@ def conllu_sentences(draw):
 
 
 def conllu_files():
-    sentences = DEV.read_bytes().split(b"\n\n")[:8]
+    dev = QUICKSTART / "assets" / "en_quick-ud-dev.conllu"
+    sentences = dev.read_bytes().split(b"\n\n")[:8]
     real = st.lists(st.sampled_from(sentences), max_size=3).map(b"\n\n".join)
     made = st.lists(conllu_sentences(), max_size=3).map(lambda s: "\n\n".join(s).encode("utf8"))
     return st.one_of(made, st.one_of(made, real).flatmap(damaged_bytes), st.binary(max_size=200))

@@ -5,23 +5,19 @@ import pickle
 
 import pytest
 import srsly
-from conftest import QUICKSTART
 from fuzzing import damaged_bytes, fuzz, no_hang
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from parsers import gold_examples, make_nlp, read_conllu
+from parsers import initialized
 
 TEXT = "She saw him . It rained"
 WITHOUT_VOCAB = {"exclude": ["vocab"]}
 
 
 @pytest.fixture(scope="module")
-def nlp():
+def nlp(quickstart_docs):
     """A small parser; what it predicts does not matter."""
-    nlp = make_nlp()
-    docs = read_conllu(QUICKSTART / "assets" / "en_quick-ud-dev.conllu", nlp.vocab, limit=5)
-    nlp.initialize(lambda: gold_examples(docs, nlp))
-    return nlp
+    return initialized(quickstart_docs[:5])[0]
 
 
 @pytest.fixture(scope="module")

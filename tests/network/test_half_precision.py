@@ -5,7 +5,7 @@ import pytest
 import spacy
 from parsers import LISTENING, SMALL_MODEL, arcs_of, gold_examples, train
 from spacy.util import fix_random_seed, load_model_from_config
-from thinc.api import Config, Linear
+from thinc.api import Config
 
 from spacy_rootmind import configure
 from spacy_rootmind.network.half_precision import build_half_precision
@@ -87,12 +87,3 @@ def test_single_precision_is_read(nlp):
     other = build_half_precision(outer.layers[0].copy()).from_dict(exact)
     for old, new in zip(weights_of(outer), weights_of(other), strict=True):
         np.testing.assert_array_equal(new, old)
-
-
-@pytest.mark.parametrize("weight", [7e4, np.inf, np.nan])
-def test_weights_that_do_not_fit_are_refused(weight):
-    layer = Linear(2, 3)
-    layer.initialize()
-    layer.set_param("b", np.array([0.0, weight], dtype="float32"))
-    with pytest.raises(ValueError, match=r"expected weights below 65504.*single precision"):
-        build_half_precision(layer).to_bytes()

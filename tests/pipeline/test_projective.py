@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from parsers import changeable, gold_examples, make_nlp, train
-from reference import enumerate_projective_trees, is_projective
+from reference import enumerate_trees, is_projective
 from spacy.tokens import Doc
 
 from spacy_rootmind import configure
@@ -57,7 +57,7 @@ def test_trees_and_probabilities_are_those_without_crossing_arcs(parse):
     register_extensions()
     others, probs = projective_only(parse(alternatives=kbest(ALL))._.parses)
     expected = {heads_of(one): prob for one, prob in zip(others, probs, strict=True)}
-    trees = enumerate_projective_trees(len(TEXT.split()), single_root=True)
+    trees = enumerate_trees(len(TEXT.split()), single_root=True, projective=True)
     assert set(expected) == {tuple(tree[1:].tolist()) for tree in trees}
     for make in (kbest(ALL), sample_without_replacement(ALL)):
         found = parse(alternatives=make, projective=True)._.parses

@@ -19,7 +19,7 @@ from parsers import (
     make_shared,
     train,
 )
-from reference import clean, enumerate_projective_trees, enumerate_trees
+from reference import clean, enumerate_trees
 from spacy.tokens import Doc
 from spacy.training import Example
 from strategies import rng_for
@@ -56,10 +56,10 @@ def drawn_batches(rng, temperature, n_batches=6, b=40, n=7, scale=3.0, rate=0.0)
 
 
 def loss_by_enumeration(batches, temperature, projective=False):
-    total, enumerate_all = 0.0, enumerate_projective_trees if projective else enumerate_trees
+    total = 0.0
     for scores, lengths, heads in batches:
         for own, n, gold in zip(scores, lengths.tolist(), heads, strict=True):
-            trees = enumerate_all(n, True)
+            trees = enumerate_trees(n, True, projective)
             inside = clean(own[: n + 1, : n + 1]) / temperature
             sums = inside[np.arange(1, n + 1), trees[:, 1:]].sum(axis=1)
             weights = np.exp(sums - sums.max())

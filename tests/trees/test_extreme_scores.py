@@ -23,11 +23,8 @@ each_levels = pytest.mark.parametrize("levels", range(len(LEVELS)))
 
 def law_of(scores, options):
     """The right distribution, None without a tree, and the log probabilities of all trees."""
-    find, enumerate_trees = oracle.enumerated, reference.enumerate_trees
-    if options["projective"]:
-        find, enumerate_trees = oracle.enumerated_projective, reference.enumerate_projective_trees
-    law = find(scores, options["single_root"])
-    trees = enumerate_trees(len(scores) - 1, options["single_root"])
+    law = oracle.enumerated(scores, **options)
+    trees = reference.enumerate_trees(len(scores) - 1, **options)
     return trees, None if law is None else [law.log_prob(scores, heads) for heads in trees]
 
 

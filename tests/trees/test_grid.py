@@ -334,8 +334,7 @@ ORDER = (check_mode, check_k_best)
 
 def right_of(scores: FloatArray, single_root: bool, projective: bool) -> Distribution | None:
     """Find the right distribution by enumeration, or None where there is no tree."""
-    find = oracle.enumerated_projective if projective else oracle.enumerated
-    return find(scores, single_root)
+    return oracle.enumerated(scores, single_root, projective)
 
 
 def check(scores: FloatArray, kind: dict, queries=FIRST_ORDER, others=None) -> bool:

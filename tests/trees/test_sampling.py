@@ -90,7 +90,7 @@ def test_trees_follow_their_law(case, kind, single_root):
 @each_setting
 def test_draws_are_independent(kind, single_root):
     """Trees drawn one after another in one call, and first trees of neighbours in a batch."""
-    case = "few_trees" if kind == "distinct" else "normal"
+    case = "one_root" if kind == "distinct" else "normal"
     scores = CASES[case](rng_for("pairs"), 3 if kind == "distinct" else 2, float)[0]
     options = options_of(kind, single_root)
     law = tree_law(scores, **trees_of(options))
