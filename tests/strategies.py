@@ -1,4 +1,4 @@
-"""Families of score matrices that are hard on decoders, and hypothesis strategies of them.
+"""Families of score matrices that are hard on decoders, options of `decode`, and layouts.
 
 Every family is a function ``(rng, n, dtype) -> scores`` of shape (n+1, n+1), for any n >= 0. Row 0
 and the diagonal always hold NaN: whoever reads them finds out at once.
@@ -386,9 +386,6 @@ LAYOUTS = {
     "read_only": read_only,
     "record_field": record_field,
 }
-
-
-# Hypothesis
 
 
 def fixed_batch(
