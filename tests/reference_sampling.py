@@ -171,11 +171,6 @@ class Law:
         return places
 
 
-def only_allowed(scores: FloatArray, allowed: BoolArray | None) -> NDArray[np.float64]:
-    """Return a clean float64 copy with −inf where `allowed` is False."""
-    return reference.clean(scores if allowed is None else np.where(allowed, scores, -np.inf))
-
-
 def tree_law(
     scores: FloatArray,
     single_root: bool = True,
@@ -183,7 +178,7 @@ def tree_law(
     projective: bool = False,
 ) -> Law:
     """Return the law of trees by enumeration, n <= 6; gaps to the best tree are exact."""
-    inside = only_allowed(scores, allowed)
+    inside = reference.clean(scores if allowed is None else np.where(allowed, scores, -np.inf))
     n = len(inside) - 1
     trees = reference.enumerate_trees(n, single_root, projective)
     rough = reference.enumerate_scores(inside, single_root, projective)

@@ -75,11 +75,7 @@ def is_private(name):
 def sources():
     """All nodes of the package's modules, by path, except `compat`."""
     paths = [path for path in (ROOT / "spacy_rootmind").rglob("*.py") if path.name != "compat.py"]
-    return {path: nodes_of(path.read_text("utf8")) for path in paths}
-
-
-def nodes_of(source):
-    return list(ast.walk(ast.parse(source)))
+    return {path: list(ast.walk(ast.parse(path.read_text("utf8")))) for path in paths}
 
 
 def undocumented(nodes):
@@ -127,16 +123,12 @@ def private_names(nodes):
             yield node.target.id
 
 
-def own_names(modules):
-    return {name for nodes in modules for name in private_names(nodes)} | NOT_PRIVATE
-
-
 def test_documented_names_alone_are_imported_from_spacy():
     found = [f"{path}: {name}" for path, nodes in sources().items() for name in undocumented(nodes)]
     assert not found
 
 
 def test_private_attributes_are_the_packages_own():
-    own = own_names(sources().values())
+    own = {name for nodes in sources().values() for name in private_names(nodes)} | NOT_PRIVATE
     found = [f"{path}: {n}" for path, nodes in sources().items() for n in private_uses(nodes, own)]
     assert not found

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 from commandline import run_module
-from no_network import NetworkUseError
+from no_network import NetworkUseError, is_local
 
 # Addresses that nobody has, for documentation (RFC 5737, RFC 3849).
 OTHERS = [("192.0.2.1", 9), ("2001:db8::1", 9, 0, 0)]
@@ -17,6 +17,12 @@ def test_connections_to_other_machines_raise(address):
         stream.connect(address)
     with socket.socket(family, socket.SOCK_DGRAM) as stream, pytest.raises(NetworkUseError):
         stream.sendto(b"", address)
+
+
+def test_addresses_of_this_machine_are_local():
+    for address in ("/a/socket", ("127.0.0.1", 9), ("localhost", 80), ("::1", 80, 0, 0)):
+        assert is_local(address)
+    assert not is_local(("localhost.example", 80))
 
 
 def test_commands_that_tests_run_have_the_guard(tmp_path):
