@@ -105,6 +105,8 @@ def test_without_affixes_it_is_spacys_layer(nlp):
         sorted((node for node in model.walk() if node.param_names), key=lambda node: node.name)
         for model in (found, expected)
     ]
+    seeds = [node.attrs["seed"] for node in layers[0] if "seed" in node.attrs]
+    assert len(set(seeds)) == len(seeds) == 2
     for own, other in zip(*layers, strict=True):
         # spaCy counts its seeds from another number.
         if "seed" in own.attrs:
