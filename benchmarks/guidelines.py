@@ -99,7 +99,7 @@ def run(nlp: Language, records: Sequence[InputRecord], gold: Path, gold_tags: bo
         for doc, record in zip(docs, records, strict=True):
             set_tags(doc, record)
     docs = list(nlp.pipe(docs))
-    lines = [write_conllu(doc, record, 0) for doc, record in zip(docs, records, strict=True)]
+    lines = [write_conllu(doc, record) for doc, record in zip(docs, records, strict=True)]
     text = b"".join(lines).decode()
     return Run(errors_in(text), {name: 100 * f1 for name, f1 in score_conllu(text, gold).items()})
 

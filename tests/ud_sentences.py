@@ -120,7 +120,7 @@ def syntax_errors(docs):
     """Find the errors of syntax in Docs: the number of the Doc and the name of the test."""
     data = b""
     for number, doc in enumerate(docs):
-        data += write_conllu(doc, InputRecord(f"{number}", 1, text=doc.text), 0)
+        data += write_conllu(doc, InputRecord(f"{number}", 1, text=doc.text))
     errors = find_incidents(data.decode())
     return {(int(error.sentid.partition(":")[0]), error.testid) for error in errors}
 

@@ -9,9 +9,8 @@ import pyarrow as pa
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from spacy_rootmind.bulk.pieces import cut_record
 from spacy_rootmind.bulk.schema import SENTENCES
-from spacy_rootmind.bulk.to_rows import EMPTY_LISTS, Row, sentence_batch, sentence_rows
+from spacy_rootmind.bulk.to_rows import Row, sentence_batch, sentence_rows
 from spacy_rootmind.formats.jsonl import make_record
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
 from spacy_rootmind.parsing.given import as_set
@@ -19,13 +18,13 @@ from spacy_rootmind.parsing.settings import ParserSettings
 from spacy_rootmind.parsing.stream import Counts, chunks, count_doc, parse_records
 
 ID_COLUMN = "id"
-# Characters that are parsed together, at most, beyond a first piece: they bound memory.
+# Characters of documents that are parsed together, at most, beyond the last: they bound memory.
 CHUNK_CHARS = 100_000
 # Rows of a batch of results.
 BATCH_ROWS = 4096
 
 Result = TypeVar("Result")
-OnDoc = Callable[[Doc, InputRecord, int], None]
+OnDoc = Callable[[Doc, InputRecord], None]
 
 
 # Pipelines of this process; their tokenizers and vocabularies are not safe for several threads.
@@ -49,9 +48,6 @@ class ArrowParser:
         the text.
     id_column : str or None
         Name of the input column that identifies documents; None if there is none.
-    max_chars : int
-        Documents with more characters are parsed in pieces; `spacy_rootmind.bulk.pieces` says
-        where they are cut.
     **settings
         Other attributes of `ParserSettings`, such as `confidence=True`.
     """
@@ -63,18 +59,14 @@ class ArrowParser:
         text: str = "text",
         tokens: str = "tokens",
         id_column: str | None = ID_COLUMN,
-        max_chars: int = CHUNK_CHARS,
         **settings: Any,
     ) -> None:
-        if max_chars < 1:
-            raise ValueError(f"expected max_chars of at least 1, received {max_chars}")
         if not isinstance(pipeline, ParserSettings):
             pipeline = ParserSettings(str(pipeline), **settings)
         self.settings = pipeline
         self.text = text
         self.tokens = tokens
         self.id_column = id_column
-        self.max_chars = max_chars
 
     @property
     def schema(self) -> pa.Schema:
@@ -147,82 +139,51 @@ class ArrowParser:
         Raises ValueError if the pipeline cannot be loaded.
         """
         rows: list[Row] = []
-        for own in _numbered(self.parse_pieces(records, _rows, counts or Counts(), on_doc)):
-            rows += own
+        for found in self.convert(records, sentence_rows, counts or Counts(), on_doc):
+            if isinstance(found, Failure):
+                rows.append({"id": found.id, "error": found.error})
+            else:
+                rows += found[1]
             if len(rows) >= BATCH_ROWS:
                 yield sentence_batch(rows)
                 rows = []
         if rows:
             yield sentence_batch(rows)
 
-    def parse_pieces(
+    def convert(
         self,
         records: InputRecords,
-        convert: Callable[[Doc, InputRecord, int], Result],
+        convert: Callable[[Doc, InputRecord], Result],
         counts: Counts,
         on_doc: OnDoc | None = None,
-    ) -> Iterator[tuple[InputRecord | Failure, Result | Failure]]:
-        """Parse documents in pieces, in order; yield each piece, and its Doc as it is converted.
+    ) -> Iterator[tuple[InputRecord, Result] | Failure]:
+        """Parse documents in order; yield each with its Doc as it is converted.
 
-        `convert`, and `on_doc` after it, get a Doc, its record, and the number of the document's
-        sentences before it. If they raise an error, the piece fails.
+        `convert`, and `on_doc` after it, get a Doc and its record. If they raise an error, the
+        document fails.
 
         Raises ValueError if the pipeline cannot be loaded.
         """
         nlp, lock = self._load()
-        # spaCy refuses texts of more characters.
-        limit = min(self.max_chars, nlp.max_length)
-        records = as_set(records, self.settings)
-        pieces = (piece for record in records for piece in cut_record(record, limit))
-        n_before = 0
-        for chunk in map(list, chunks(pieces, BATCH_ROWS, CHUNK_CHARS)):
-            converted: list[tuple[InputRecord | Failure, Result | Failure]] = []
+        for chunk in chunks(as_set(records, self.settings), BATCH_ROWS, CHUNK_CHARS):
+            converted: list[tuple[InputRecord, Result] | Failure] = []
             # Frees what the chunk adds to the vocabulary.
             with lock, nlp.memory_zone():
-                parsed = parse_records(nlp, iter(chunk), batch_size=self.settings.batch_size)
-                for piece, found in zip(chunk, parsed, strict=True):
-                    result: Result | Failure
+                for found in parse_records(nlp, chunk, batch_size=self.settings.batch_size):
+                    result: tuple[InputRecord, Result] | Failure
                     if isinstance(found, Failure):
                         result = found
                     else:
                         record, doc = found
                         try:
-                            result, of_doc = convert(doc, record, n_before), count_doc(doc)
+                            result, of_doc = (record, convert(doc, record)), count_doc(doc)
                             if on_doc is not None:
-                                on_doc(doc, record, n_before)
+                                on_doc(doc, record)
                             counts.add(of_doc)
-                            n_before += of_doc.sentences
                         except Exception as error:
                             # A component after the parser has left a Doc that cannot be written.
                             result = record.failed(error)
                     if isinstance(result, Failure):
                         counts.add_error(result)
-                    if not piece.goes_on:
-                        counts.documents += 1
-                        n_before = 0
-                    converted.append((piece, result))
+                    converted.append(result)
             yield from converted
-
-
-def _rows(doc: Doc, record: InputRecord, n_before: int) -> list[Row]:
-    return sentence_rows(doc, record.start) or [{"start": 0, "end": 0, **EMPTY_LISTS}]
-
-
-def _numbered(
-    pieces: Iterator[tuple[InputRecord | Failure, list[Row] | Failure]],
-) -> Iterator[list[Row]]:
-    """Complete rows with the document's id and the number of the sentence; add rows of errors."""
-    n_sentences = 0
-    for piece, rows in pieces:
-        if isinstance(rows, Failure):
-            rows = [{"error": rows.error}]
-            if isinstance(piece, InputRecord):
-                rows[0] |= {"start": piece.start, "end": piece.end}
-        for row in rows:
-            row["id"] = piece.id
-            if "error" not in row:
-                row["sentence"] = n_sentences
-                n_sentences += 1
-        if not piece.goes_on:
-            n_sentences = 0
-        yield rows

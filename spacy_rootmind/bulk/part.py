@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import Any
 from uuid import uuid4
@@ -92,7 +92,6 @@ def identity_of(parser: ArrowParser) -> dict[str, Any]:
     return {
         **_identities[key],
         "columns": [parser.id_column, parser.text, parser.tokens],
-        "max_chars": parser.max_chars,
     }
 
 
@@ -130,7 +129,7 @@ def parse_part(job: Job, part: Part, killers: frozenset[int] = frozenset()) -> C
         if job.form == PARQUET:
             write_rows(job.parser, records, stream, counts, on_doc)
             return counts
-        failed = write_pieces(job, records, stream, counts, on_doc)
+        failed = write_docs(job, records, stream, counts, on_doc)
     with new_file(fs, folder, done) as stream:
         marker = {"counts": asdict(counts), "failed": failed}
         stream.write(json.dumps(marker, indent=1).encode("utf8"))
@@ -172,8 +171,8 @@ def find_relations(job: Job, fs: Any, folder: str, number: int) -> Iterator[OnDo
     ):
         rows: list[Row] = []
 
-        def collect(doc: Doc, record: InputRecord, n_before: int) -> None:
-            rows.extend(relation_rows(doc, matcher(doc, settings.threshold), record, n_before))
+        def collect(doc: Doc, record: InputRecord) -> None:
+            rows.extend(relation_rows(doc, matcher(doc, settings.threshold), record))
             if len(rows) >= BATCH_ROWS:
                 writer.write_table(pa.Table.from_pylist(rows, RELATION_ROWS))
                 rows.clear()
@@ -217,7 +216,7 @@ def write_rows(
 # --- other formats -----------------------------------------------------------------------------
 
 
-def write_pieces(
+def write_docs(
     job: Job, records: InputRecords, stream: Any, counts: Counts, on_doc: OnDoc | None = None
 ) -> list[dict[str, Any]]:
     """Write Docs in the job's format.
@@ -228,33 +227,20 @@ def write_pieces(
     failed: list[dict[str, Any]] = []
     output = make_output(job.form)
 
-    def convert(doc: Doc, record: InputRecord, n_before: int) -> Any:
+    def convert(doc: Doc, record: InputRecord) -> Any:
         if job.form == DOCS:
             doc.user_data.setdefault("id", record.id)
-            if not record.is_whole:
-                doc.user_data["start"] = record.start
-        return output.prepare(doc, identified(record), n_before)
+        if record.fields.get("id", record.fields.get("sent_id")) is None:
+            record.fields["id"] = record.id
+        return output.prepare(doc, record)
 
-    for piece, written in job.parser.parse_pieces(records, convert, counts, on_doc):
-        if isinstance(written, Failure):
-            place = {}
-            if isinstance(piece, InputRecord) and not piece.is_whole:
-                place = {"start": piece.start, "end": piece.end}
-            failed.append({"id": written.id, **place, "error": written.error})
+    for found in job.parser.convert(records, convert, counts, on_doc):
+        if isinstance(found, Failure):
+            failed.append({"id": found.id, "error": found.error})
         else:
-            stream.write(output.add(written))
+            stream.write(output.add(found[1]))
     stream.write(output.end())
     return failed
-
-
-def identified(record: InputRecord) -> InputRecord:
-    """Return a record with the document's id, and where a piece of a long one starts."""
-    fields = dict(record.fields)
-    if fields.get("id", fields.get("sent_id")) is None:
-        fields["id"] = record.id
-    if not record.is_whole:
-        fields["start"] = record.start
-    return replace(record, fields=fields)
 
 
 # --- counts and trials -------------------------------------------------------------------------

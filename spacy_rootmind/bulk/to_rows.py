@@ -20,29 +20,31 @@ Row = dict[str, Any]
 ATTRIBUTES = {"pos": "POS", "tags": "TAG", "morphs": "MORPH", "lemmas": "LEMMA"}
 # The string in spaCy's store for a token without features.
 EMPTY_MORPH = "_"
-# The list columns of a document without tokens.
-EMPTY_LISTS: Row = {field.name: [] for field in SENTENCES if pa.types.is_list(field.type)}
+# The row of a document without tokens.
+EMPTY_ROW: Row = {"sentence": 0, "start": 0, "end": 0} | {
+    field.name: [] for field in SENTENCES if pa.types.is_list(field.type)
+}
 
 
-def sentence_rows(doc: Doc, first_char: int) -> list[Row]:
-    """Make a row per sentence of a Doc, whose text starts at `first_char` of the document."""
+def sentence_rows(doc: Doc, record: InputRecord) -> list[Row]:
+    """Make a row per sentence of the Doc of a record; one of empty lists if it has no tokens."""
     columns = _token_columns(doc)
     heads = np.arange(len(doc)) + doc.to_array([HEAD]).astype(np.int64)
     ends = np.cumsum([len(text) for text in columns["tokens"]] + doc.to_array([SPACY]))
     places = np.concatenate([[0], ends[:-1]]).astype(np.int64)
     has_details, has_words = has_records(doc), has_expansions(doc)
     rows = []
-    for sentence in doc.sents:
+    for number, sentence in enumerate(doc.sents):
         first, stop, start = sentence.start, sentence.end, sentence.start_char
         row: Row = {name: values[first:stop] for name, values in columns.items()}
-        row["start"], row["end"] = first_char + start, first_char + sentence.end_char
+        row |= {"id": record.id, "sentence": number, "start": start, "end": sentence.end_char}
         row["offsets"] = (places[first:stop] - start).tolist()
         row["heads"] = (heads[first:stop] - first).tolist()
         row["words"] = _words(sentence) if has_words else []
         if has_details:
             _add_details(row, sentence)
         rows.append(row)
-    return rows
+    return rows or [{"id": record.id, **EMPTY_ROW}]
 
 
 def _token_columns(doc: Doc) -> dict[str, list[Any]]:
@@ -101,18 +103,16 @@ def _add_details(row: Row, sentence: Span) -> None:
         ]
 
 
-def relation_rows(
-    doc: Doc, matches: Sequence[TreeMatch], record: InputRecord, n_before: int
-) -> list[Row]:
-    """Make a row per match in the Doc of a record, after this number of sentences."""
-    numbers = {sentence.start: n_before + i for i, sentence in enumerate(doc.sents)}
+def relation_rows(doc: Doc, matches: Sequence[TreeMatch], record: InputRecord) -> list[Row]:
+    """Make a row per match in the Doc of a record."""
+    numbers = {sentence.start: i for i, sentence in enumerate(doc.sents)}
     return [
         {
             "id": record.id,
             "sentence": numbers[match.tokens[0].sent.start],
             "key": match.key,
             "tokens": [token.text for token in match.tokens],
-            "offsets": [record.start + token.idx for token in match.tokens],
+            "offsets": [token.idx for token in match.tokens],
             "prob": match.prob,
             "in_parse": match.in_parse,
         }

@@ -174,7 +174,7 @@ class ParseRun:
         starts = record.file != self._file
         record.starts_file = starts and (record.sentence is None or self._file is not None)
         try:
-            prepared = self.output.prepare(doc, record, 0)
+            prepared = self.output.prepare(doc, record)
         except Exception as error:
             return record.failed(error)
         self._stream.write(self.output.add(prepared))
@@ -183,7 +183,7 @@ class ParseRun:
             self._stream.flush()
         # CoNLL-U has nothing for texts without words.
         self._file = record.file if prepared else self._file
-        self.counts.add(count_doc(doc, 1))
+        self.counts.add(count_doc(doc))
         self._warn_of_long_runs(record)
         return None
 

@@ -115,14 +115,14 @@ def read_sentences(file: str, lines: Iterable[Line]) -> Iterator[Sentence | Fail
 # --- writing --------------------------------------------------------------------------------------
 
 
-def write_conllu(doc: Doc, record: InputRecord, n_before: int) -> bytes:
+def write_conllu(doc: Doc, record: InputRecord) -> bytes:
     """Write the sentences of a Doc; whitespace tokens are not words in CoNLL-U.
 
     Raises ValueError if the pipeline has changed the tokens of the record, or a sentence is not a
     tree.
     """
     if record.sentence is not None:
-        return _write_conllu_sentence(doc, record, record.sentence, n_before).encode("utf8")
+        return _write_conllu_sentence(doc, record, record.sentence).encode("utf8")
     check_unchanged(doc, record)
     text: list[str] = []
     spaces = _space_attributes(doc, record)
@@ -135,19 +135,19 @@ def write_conllu(doc: Doc, record: InputRecord, n_before: int) -> bytes:
         details = SentenceDetails.read(sentence, own)
         columns = _new_columns(own, numbers, _probabilities(details, own, numbers))
         rows = list(_rows(own, numbers, tree, columns, spaces))
-        comments = _first_comments(record, n_before + len(text), is_first=not text)
+        comments = _first_comments(record, len(text) + 1)
         comments.append(f"# text = {surface_text(rows)}")
         text.append(format_sentence(comments + _parse_comments(details, own, numbers), rows))
     return "".join(text).encode("utf8")
 
 
-def _first_comments(record: InputRecord, n_before: int, *, is_first: bool) -> list[str]:
-    """Format the comments that mark the start of a text and name the sentence."""
+def _first_comments(record: InputRecord, number: int) -> list[str]:
+    """Format the comments that mark the start of a text and name a sentence of it, from 1."""
     name = record.fields.get("id")
     if name is None or record.id != str(name):
         name = record.file_name if record.starts_file else None
-    comments = [f"# sent_id = {sent_id(record, n_before + 1)}"]
-    if is_first and n_before == 0:
+    comments = [f"# sent_id = {sent_id(record, number)}"]
+    if number == 1:
         comments.insert(0, "# newpar" if name is None else f"# newdoc id = {as_column(str(name))}")
     return comments
 
@@ -209,7 +209,7 @@ def _space_attributes(doc: Doc, record: InputRecord) -> Iterator[Misc]:
     """Yield the whitespace around and inside each word as attributes in UDPipe's way.
 
     After the last word of a text, UD does not allow `SpaceAfter=No`: without an attribute, nothing
-    follows, unless the text goes on.
+    follows.
     """
     text = doc.text
     ends = [at for token in doc if not token.is_space for at in (token.idx, token.idx + len(token))]
@@ -218,13 +218,13 @@ def _space_attributes(doc: Doc, record: InputRecord) -> Iterator[Misc]:
     places = pairwise([0, *ends, len(text)])
     before, *parts = record.with_line_ends(text[start:end] for start, end in places)
     before = record.before + before
-    if record.words is not None and record.spaces is None and not record.goes_on:
+    if record.words is not None and record.spaces is None:
         # spaCy puts a space after each token that was given alone.
         parts[-1] = parts[-1].removesuffix(" ")
     parts[-1] += record.after
     for i in range(0, len(parts), 2):
         word, after = parts[i : i + 2]
-        default = " " if record.goes_on or i + 2 < len(parts) else ""
+        default = " " if i + 2 < len(parts) else ""
         yield {
             "SpaceAfter": "No" if not after and default else None,
             "SpacesBefore": escape_spaces(before) if before else None,
@@ -330,7 +330,7 @@ def decimals(value: float) -> str:
     return f"{rounded(value):.{PROB_DIGITS}f}"
 
 
-def _write_conllu_sentence(doc: Doc, record: InputRecord, given: Sentence, n_before: int) -> str:
+def _write_conllu_sentence(doc: Doc, record: InputRecord, given: Sentence) -> str:
     """Write a sentence of CoNLL-U as it was read, with the new heads and labels.
 
     Columns without any value are filled with the tags of the pipeline, which replace those that
@@ -357,7 +357,7 @@ def _write_conllu_sentence(doc: Doc, record: InputRecord, given: Sentence, n_bef
     if record.starts_file and not any(NEWDOC.match(line) for line in comments):
         comments.insert(0, f"# newdoc id = {as_column(record.file_name or record.file)}")
     if given.comment("sent_id") is None:
-        comments.append(f"# sent_id = {sent_id(record, n_before + 1)}")
+        comments.append(f"# sent_id = {sent_id(record, 1)}")
     if given.comment("text") is None:
         comments.append(f"# text = {surface_text(given.rows)}")
     return format_sentence(comments + _parse_comments(details, tokens, numbers), rows)

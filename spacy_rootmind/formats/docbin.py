@@ -57,7 +57,7 @@ class DocsOutput(Output):
     def __init__(self) -> None:
         self._docs = DocBin(store_user_data=True)
 
-    def prepare(self, doc: Doc, record: InputRecord, n_before: int) -> DocBin:
+    def prepare(self, doc: Doc, record: InputRecord) -> DocBin:
         """Serialize one Doc by itself, so that an error does not affect the others.
 
         Raises ValueError if the pipeline has changed the tokens of the record.

@@ -123,7 +123,7 @@ def printable(text: str) -> str:
 # --- Docs --------------------------------------------------------------------------------------
 
 
-def write_tree(doc: Doc, record: InputRecord, n_before: int) -> bytes:
+def write_tree(doc: Doc, record: InputRecord) -> bytes:
     """Draw the sentences of a Doc as text; whitespace tokens are not words, as in CoNLL-U.
 
     Raises ValueError if the pipeline has changed the tokens of the record, or a sentence is not a

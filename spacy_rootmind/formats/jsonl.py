@@ -130,7 +130,7 @@ def find_words(
 # --- writing --------------------------------------------------------------------------------------
 
 
-def write_jsonl(doc: Doc, record: InputRecord, n_before: int) -> bytes:
+def write_jsonl(doc: Doc, record: InputRecord) -> bytes:
     """Write a Doc as `Doc.to_json` does, after the other fields of its record.
 
     Raises ValueError if the pipeline has changed the tokens of the record.

@@ -37,9 +37,6 @@ class InputRecord:
     # Whitespace around the text in its file. Between two texts, it is after the first.
     before: str = ""
     after: str = ""
-    # The start of a piece of a longer text, in characters, and whether another one follows.
-    start: int = 0
-    goes_on: bool = False
     # The file's own line ends, in place of the line feeds of the text; empty if they are the same.
     line_ends: list[str] = field(default_factory=list)
     # The start and end of each run of characters that is tokenized in pieces.
@@ -85,16 +82,6 @@ class InputRecord:
         """Approximate size in characters."""
         return len(self.text or "") if self.words is None else sum(map(len, self.words))
 
-    @property
-    def end(self) -> int:
-        """The end of the piece in the text."""
-        return self.start + self.n_chars
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether this is all of its document."""
-        return self.start == 0 and not self.goes_on
-
     def make_doc(self, nlp: Language) -> Doc:
         """Make the Doc to parse."""
         if self.load_doc is not None:
@@ -135,7 +122,6 @@ class Failure:
     name: str | None = field(default=None, compare=False)
 
     n_chars = 0
-    goes_on = False
 
     @property
     def id(self) -> str | None:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 Reader = Callable[..., "InputRecords"]
 """Reads records, given the name of a file and its lines."""
-Writer = Callable[["Doc", "InputRecord", int], bytes]
-"""Formats a Doc, given its record and the number of the document's sentences before it."""
+Writer = Callable[["Doc", "InputRecord"], bytes]
+"""Formats a Doc, given its record."""
 
 TEXT, PARAGRAPHS, DOCS, PARQUET = "text", "paragraphs", "spacy", "parquet"
 PARSE, BULK = "parse", "bulk"
@@ -98,12 +98,12 @@ class Output:
     def __init__(self, prepare: Writer) -> None:
         self._write = prepare
 
-    def prepare(self, doc: "Doc", record: "InputRecord", n_before: int) -> Any:
+    def prepare(self, doc: "Doc", record: "InputRecord") -> Any:
         """Convert a Doc to what `add` takes; as a `Writer`.
 
         Raises an error if the Doc does not fit its record.
         """
-        return self._write(doc, record, n_before)
+        return self._write(doc, record)
 
     def add(self, prepared: Any) -> bytes:
         """Return what is written after a Doc."""

@@ -43,7 +43,7 @@ class LastError:
 
 
 def chunks(records: Iterator[Any], max_records: int, max_chars: int) -> Iterator[Iterator[Any]]:
-    """Split a stream of records, or of pieces, into lazy chunks.
+    """Split a stream of records into lazy chunks.
 
     Each must be read completely before the next. Their ends depend on the records alone.
     """
@@ -146,7 +146,8 @@ class Counts:
     errors: dict[str, int] = field(default_factory=dict)
 
     def add_error(self, failure: Failure) -> None:
-        """Count a document, or a piece of one, that has no parse."""
+        """Count a document that has no parse."""
+        self.documents += 1
         self.errors[failure.kind] = self.errors.get(failure.kind, 0) + 1
 
     def add(self, other: "Counts") -> None:
@@ -156,14 +157,14 @@ class Counts:
         self.errors = dict(Counter(self.errors) + Counter(other.errors))
 
 
-def count_doc(doc: Doc, documents: int = 0) -> Counts:
-    """Count the sentences and words of a parsed Doc, which is a document or a piece of one."""
+def count_doc(doc: Doc) -> Counts:
+    """Count the sentences and words of a parsed Doc."""
     counts = [sum(not token.is_space for token in sentence) for sentence in doc.sents]
     status: list[str | None] = []
     if doc.user_data:
         status = [SentenceDetails.read(each).guideline_status for each in doc.sents]
     return Counts(
-        documents,
+        1,
         sum(count > 0 for count in counts),
         sum(counts),
         status.count(NOT_PROVEN),

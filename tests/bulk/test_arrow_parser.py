@@ -6,14 +6,11 @@ import pytest
 import spacy
 from parsers import add_initialized
 from processes import run_python
-from spacy.tokens import Doc
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow: the extra [arrow]")
 
 from spacy_rootmind.bulk import ArrowParser
-from spacy_rootmind.bulk.pieces import cut_record, find_break
 from spacy_rootmind.bulk.schema import SENTENCES
-from spacy_rootmind.formats.records import InputRecord
 from spacy_rootmind.parsing.settings import ParserSettings
 
 TEXTS = [
@@ -143,46 +140,12 @@ def test_errors_of_single_documents_become_rows(other, pipeline, tmp_path):
     assert [error.split(":")[0] for error in errors[1:3]] == ["pipeline", "input"]
 
 
-def test_long_documents_are_parsed_in_pieces(pipeline, trained):
-    """Cut between sentences, the pieces are parsed as separate documents."""
-    text = " ".join(TEXTS[0] for _ in range(20))
-    found = ArrowParser(pipeline, max_chars=200)(table_of([text, TEXTS[0]]))
-    rows = rows_of(found, "d0")
-    assert [row["sentence"] for row in rows] == list(range(len(rows)))
-    tokens = [token for row in rows for token in row["tokens"]]
-    spaces = [space for row in rows for space in row["spaces"]]
-    assert Doc(trained.vocab, words=tokens, spaces=spaces).text == text
-    for row in rows:
-        assert text[row["start"] : row["end"]].startswith(row["tokens"][0])
-        assert [text[row["start"] + i] for i in row["offsets"]] == [t[0] for t in row["tokens"]]
-    assert rows_of(found, "d1")[0]["sentence"] == 0
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Ab cd. Ef gh.\n\nIj kl. Mn", 15),
-        ("Ab cd. Ef gh.\nIj kl. Mn", 14),
-        ("Ab cd. Ef gh. Ij kl mn op", 14),
-        ("Ab cd ef gh 3.14159265 kl mn", 12),
-        ("a" * 30, 20),
-    ],
-)
-def test_breaks_are_where_sentences_end(text, expected):
-    assert find_break(text, 0, 20) == expected
-
-
-def test_pieces_are_the_document():
-    text = "One. Two!\n" * 30 + "x" * 100
-    pieces = list(cut_record(InputRecord("a", 1, text=text), 50))
-    assert "".join(piece.text for piece in pieces) == text
-    assert max(len(piece.text) for piece in pieces) <= 50
-    assert [piece.goes_on for piece in pieces] == [True] * (len(pieces) - 1) + [False]
-    assert all(text[piece.start : piece.end] == piece.text for piece in pieces)
-    given = InputRecord("a", 1, words=["One", "two", "."] * 40)
-    [piece] = cut_record(given, 50)
-    assert piece is given
-    assert piece.is_whole
+def test_texts_that_spacy_refuses_are_errors(pipeline):
+    found = ArrowParser(pipeline)(table_of([TEXTS[0], "a " * 500_001, TEXTS[1]])).to_pylist()
+    [refused] = [row for row in found if row["error"] is not None]
+    assert refused["id"] == "d1"
+    assert refused["error"].startswith("pipeline: [E088]")
+    assert {row["id"] for row in found} == {"d0", "d1", "d2"}
 
 
 def test_a_parser_can_be_pickled_and_loads_once(pipeline, monkeypatch):

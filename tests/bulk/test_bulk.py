@@ -184,7 +184,7 @@ def test_a_second_run_does_what_is_missing(
         lost.write_bytes(b"of another run")
     (output / ".bulk-abc.tmp").touch()
     calls = []
-    name = "write_rows" if form == "parquet" else "write_pieces"
+    name = "write_rows" if form == "parquet" else "write_docs"
     write = getattr(part_module, name)
     monkeypatch.setattr(part_module, name, lambda *args: calls.append(1) or write(*args))
     assert bulk(run) == 0
@@ -481,10 +481,10 @@ def test_errors_are_listed_next_to_other_formats(pipeline, address, tmp_path, ca
 
 
 def test_text_in_conllu_is_that_of_the_file_wherever_it_is_cut(pipeline, tmp_path):
-    """Chinese has no spaces between pieces; blank lines follow what they separate."""
+    """Blank lines follow what they separate."""
     text = "\n" + "\u732b\u7761\u3002" * 40 + "\r\n \r\nThe cat\r\nslept.\n\n\n"
     (tmp_path / "a.txt").write_bytes(text.encode())
-    parser = ArrowParser(pipeline, max_chars=50)
+    parser = ArrowParser(pipeline)
     [source] = list_sources([str(tmp_path / "a.txt")], "paragraphs")
     size = source.size
     found = set()
@@ -499,29 +499,3 @@ def test_text_in_conllu_is_that_of_the_file_wherever_it_is_cut(pipeline, tmp_pat
     [written] = found
     [(_, first), (_, second)] = restore(written)
     assert "".join([*first, *second]) == text
-
-
-@pytest.mark.parametrize("form", ["conllu", "jsonl", "spacy"])
-def test_pieces_of_long_documents_say_where_they_start(form, pipeline, trained, tmp_path):
-    text = " ".join(f"The cat saw a dog {i}. The dog slept." for i in range(20))
-    parser = ArrowParser(pipeline, max_chars=200)
-    (tmp_path / "a.txt").write_text(text + "\n")
-    [source] = list_sources([str(tmp_path / "a.txt")])
-    job = part_module.Job(parser, str(tmp_path), form, part_module.identity_of(parser))
-    counts = part_module.parse_part(job, Part(0, source, 0, len(text) + 1, 0))
-    assert counts.documents == 1
-    path = tmp_path / job.data_name(0)
-    if form == "conllu":
-        lines = path.read_text().splitlines()
-        assert sum(line.startswith("# newdoc") for line in lines) == 1
-        names = [line.rsplit("-", 1)[1] for line in lines if line.startswith("# sent_id")]
-        assert names == [str(i + 1) for i in range(counts.sentences)]
-        return
-    if form == "jsonl":
-        found = [json.loads(line) for line in path.read_text().splitlines()]
-    else:
-        docs = DocBin().from_disk(path).get_docs(trained.vocab)
-        found = [{**doc.user_data, "text": doc.text} for doc in docs]
-    assert len(found) > 3
-    assert len({data["id"] for data in found}) == 1
-    assert all(text[data["start"] :].startswith(data["text"]) for data in found)

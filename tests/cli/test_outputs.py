@@ -85,11 +85,11 @@ def test_doc_that_cannot_be_packed_leaves_the_others_in_order(nlp):
     for text in ("One.", "Wrong.", "Two."):
         doc = nlp(text)
         if text != "Wrong.":
-            assert output.add(output.prepare(doc, RECORD, 0)) == b""
+            assert output.add(output.prepare(doc, RECORD)) == b""
             continue
         doc.user_data["number"] = object()
         with pytest.raises(TypeError):
-            output.prepare(doc, RECORD, 0)
+            output.prepare(doc, RECORD)
     assert [doc.text for doc in docs_in(output, nlp)] == ["One.", "Two."]
 
 
@@ -101,7 +101,7 @@ def test_vectors_of_a_transformer_are_not_written(nlp):
         doc._.trf_data = [0.5] * 1000
         doc.user_data["number"] = 7
         output = DocsOutput()
-        output.add(output.prepare(doc, RECORD, 0))
+        output.add(output.prepare(doc, RECORD))
         [written] = docs_in(output, nlp)
         assert written._.trf_data is None
         assert written.user_data["number"] == 7

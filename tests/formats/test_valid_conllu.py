@@ -32,7 +32,7 @@ def nlp(web_pipeline):
 def parse(nlp, records):
     """Parse records to CoNLL-U; all must be valid."""
     found = parse_records(nlp, iter(records))
-    data = b"".join(write_conllu(doc, record, 0) for record, doc in found)
+    data = b"".join(write_conllu(doc, record) for record, doc in found)
     assert data
     return data.decode("utf8")
 

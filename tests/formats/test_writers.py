@@ -83,7 +83,7 @@ def assert_valid(sentence):
 
 def test_conllu_of_a_text(nlp):
     doc, record = parse_text(nlp, "The cat (mine) slept. She saw  him.")
-    first, second = sentences_in(write_conllu(doc, record, n_before=0))
+    first, second = sentences_in(write_conllu(doc, record))
     assert_valid(first)
     assert_valid(second)
     assert first.comments[:3] == [
@@ -92,9 +92,6 @@ def test_conllu_of_a_text(nlp):
         "# text = The cat (mine) slept.",
     ]
     assert second.comments[:2] == ["# sent_id = in:1-2", "# text = She saw him."]
-    # As for a later piece of a long document.
-    [later, _] = sentences_in(write_conllu(doc, record, n_before=7))
-    assert later.comments[0] == "# sent_id = in:1-8"
     assert [row[FORM] for row in first.words] == ["The", "cat", "(", "mine", ")", "slept", "."]
     assert [row[ID] for row in second.words] == ["1", "2", "3", "4"]
     words = [token for token in doc if not token.is_space]
@@ -118,7 +115,7 @@ def test_conllu_of_a_text(nlp):
     ],
 )
 def test_names_of_documents_and_sentences(name, mark, prefix, nlp):
-    [sentence] = sentences_in(write_conllu(*parse_text(nlp, "It rained.", id=name), 0))
+    [sentence] = sentences_in(write_conllu(*parse_text(nlp, "It rained.", id=name)))
     assert sentence.comments[0] == mark
     assert sentence.comment("sent_id") == f"{prefix}-1"
 
@@ -130,7 +127,7 @@ def test_conllu_of_tokens_with_spaces_inside(nlp):
     doc = record.make_doc(nlp)
     for _, pipe in nlp.pipeline:
         doc = pipe(doc)
-    [sentence] = sentences_in(write_conllu(doc, record, 0))
+    [sentence] = sentences_in(write_conllu(doc, record))
     assert_valid(sentence)
     assert [row[FORM] for row in sentence.words] == ["New York", "sleeps"]
     assert misc(sentence.words[0])["SpacesInToken"] == r"New\s\n\sYork"
@@ -139,7 +136,7 @@ def test_conllu_of_tokens_with_spaces_inside(nlp):
 
 def test_conllu_has_probabilities_and_alternatives(nlp):
     doc, record = parse_text(nlp, "The cat  saw a dog that slept. She said that it rained.")
-    found = sentences_in(write_conllu(doc, record, 0))
+    found = sentences_in(write_conllu(doc, record))
     for span, sentence in zip(doc.sents, found, strict=True):
         words = [token for token in span if not token.is_space]
         for token, row in zip(words, sentence.words, strict=True):
@@ -177,12 +174,12 @@ def test_labels_set_by_hand_have_no_probability(nlp):
     """Their head keeps its own."""
     doc, record = parse_text(nlp, "The cat slept.")
     doc[0].dep_ = "changed"
-    [sentence] = sentences_in(write_conllu(doc, record, 0))
+    [sentence] = sentences_in(write_conllu(doc, record))
     known = [{"HeadProb", "ArcProb"} & set(misc(row)) for row in sentence.words]
     assert known == [{"HeadProb"}, *[{"HeadProb", "ArcProb"}] * 3]
-    tokens = json.loads(write_jsonl(doc, record, 0))["tokens"]
+    tokens = json.loads(write_jsonl(doc, record))["tokens"]
     assert ["arc_prob" in token for token in tokens] == [False, True, True, True]
-    drawn = write_tree(doc, record, 0).decode()
+    drawn = write_tree(doc, record).decode()
     assert f"changed  {percent(doc[0]._.head_prob):>7} (head)" in drawn
     assert drawn.count("(head)") == 1
 
@@ -191,12 +188,12 @@ def test_guideline_status_is_written(nlp):
     doc, record = parse_text(nlp, "She slept.")
     details = replace(read_record(doc[:]), guideline_status=BROKEN)
     store_records(doc, [(0, len(doc), details)])
-    data = write_conllu(doc, record, 0)
+    data = write_conllu(doc, record)
     assert sentences_in(data)[0].comment("guideline_status") == "broken"
-    assert json.loads(write_jsonl(doc, record, 0))["sents"][0]["guideline_status"] == "broken"
+    assert json.loads(write_jsonl(doc, record))["sents"][0]["guideline_status"] == "broken"
     # That of an earlier tree is left out.
     [again] = read_conllu("in", lines_in(data))
-    assert b"guideline" not in write_conllu(nlp(again.make_doc(nlp)), again, 0)
+    assert b"guideline" not in write_conllu(nlp(again.make_doc(nlp)), again)
 
 
 def test_labels_do_not_end_an_arc_in_conllu(nlp, monkeypatch):
@@ -205,7 +202,7 @@ def test_labels_do_not_end_an_arc_in_conllu(nlp, monkeypatch):
     details = SentenceDetails(doc[:], list(doc))
     details.arcs = [Arc(doc[0], doc[1], label, 0.25) for label in labels]
     monkeypatch.setattr(SentenceDetails, "read", lambda *args: details)
-    [sentence] = sentences_in(write_conllu(doc, record, 0))
+    [sentence] = sentences_in(write_conllu(doc, record))
     first, second = sentence.words
     assert misc(first)["Arcs"] == ("2:a%7Cb:0.250000,2:50%25%2C or so:0.250000,2:obl:arg:0.250000")
     assert "Arcs" not in misc(second)
@@ -234,7 +231,7 @@ def test_treebanks_in_and_out_change_trees_alone(name, plain, request):
     given = sentences_in(path.read_bytes())[:100]
     records = list(read_records([str(path)]))[:100]
     docs = list(plain.pipe(record.make_doc(plain) for record in records))
-    data = b"".join(write_conllu(d, r, 0) for d, r in zip(docs, records, strict=True))
+    data = b"".join(write_conllu(d, r) for d, r in zip(docs, records, strict=True))
     read = list(conllu_to_docs(data.decode(), n_sents=1, no_print=True))
     assert [[t.text for t in doc] for doc in read] == [[t.text for t in doc] for doc in docs]
     assert [arcs_of(doc) for doc in read] == [arcs_of(doc) for doc in docs]
@@ -260,14 +257,14 @@ def test_treebanks_in_and_out_change_trees_alone(name, plain, request):
 
 def test_conllu_in_and_out_replaces_earlier_probabilities(nlp, plain, dev_conllu):
     record = next(read_records([str(dev_conllu)]))
-    once = write_conllu(nlp(record.make_doc(nlp)), record, 0)
+    once = write_conllu(nlp(record.make_doc(nlp)), record)
     [again] = read_conllu("once", lines_in(once))
-    assert write_conllu(nlp(again.make_doc(nlp)), again, 0) == once
-    without = write_conllu(plain(record.make_doc(plain)), record, 0)
+    assert write_conllu(nlp(again.make_doc(nlp)), again) == once
+    without = write_conllu(plain(record.make_doc(plain)), record)
     assert b"HeadProb" in once
     assert b"Arcs=" in once
     assert b"# parse_" in once
-    assert write_conllu(plain(again.make_doc(plain)), again, 0) == without
+    assert write_conllu(plain(again.make_doc(plain)), again) == without
 
 
 # --- JSONL -------------------------------------------------------------------------------------
@@ -275,7 +272,7 @@ def test_conllu_in_and_out_replaces_earlier_probabilities(nlp, plain, dev_conllu
 
 def test_jsonl_is_a_doc_and_more(nlp):
     doc, record = parse_text(nlp, "The cat  saw a dog. She said that it rained.", id="x", sents=1)
-    data = json.loads(write_jsonl(doc, record, 0))
+    data = json.loads(write_jsonl(doc, record))
     assert next(iter(data)) == "id"
     read = Doc(nlp.vocab).from_json(data)
     assert [(t.text, t.head.i, t.dep_) for t in read] == [(t.text, t.head.i, t.dep_) for t in doc]
@@ -301,12 +298,12 @@ def test_jsonl_keeps_the_fields_of_its_record(plain):
     """Without settings, the rest is a Doc alone."""
     odd = {"half": "\ud83d", "big": 2**100, "none": None}
     doc, record = parse_text(plain, "Zo\u00eb slept.", **odd)
-    assert json.loads(write_jsonl(doc, record, 0)) == {**odd, **doc.to_json()}
+    assert json.loads(write_jsonl(doc, record)) == {**odd, **doc.to_json()}
     doc, record = parse_text(plain, "Zo\u00eb slept.")
-    assert "Zo\u00eb".encode() in write_jsonl(doc, record, 0)
+    assert "Zo\u00eb".encode() in write_jsonl(doc, record)
     for number in (math.nan, math.inf):
         with pytest.raises(ValueError, match="not JSON compliant"):
-            write_jsonl(*parse_text(plain, "It rained.", score=[number]), 0)
+            write_jsonl(*parse_text(plain, "It rained.", score=[number]))
 
 
 # --- what does not fit -------------------------------------------------------------------------
@@ -315,16 +312,16 @@ def test_jsonl_keeps_the_fields_of_its_record(plain):
 def test_docs_with_changed_tokens_or_sentences_raise(nlp):
     record = InputRecord("in", 1, words=["Yes", ".", "No", "."], starts=[True, False, False, False])
     doc = nlp(record.make_doc(nlp))
-    assert write_jsonl(doc, record, 0)
+    assert write_jsonl(doc, record)
     cut = nlp(Doc(nlp.vocab, words=record.words))
     assert len(list(cut.sents)) == 2
     with doc.retokenize() as retokenizer:
         retokenizer.merge(doc[0:2])
     for writer in (write_conllu, write_jsonl):
         with pytest.raises(ValueError, match="changed the tokens: expected the 4"):
-            writer(doc, record, 0)
+            writer(doc, record)
         with pytest.raises(ValueError, match="changed the sentences: expected the 1"):
-            writer(cut, record, 0)
+            writer(cut, record)
 
 
 def test_trees_that_conllu_cannot_have_raise(plain):
@@ -332,7 +329,7 @@ def test_trees_that_conllu_cannot_have_raise(plain):
     doc[2].head = doc[1]
     doc[1].head = doc[1]
     with pytest.raises(ValueError, match="expected a word of the same sentence"):
-        write_conllu(doc, record, 0)
+        write_conllu(doc, record)
 
 
 # --- drawn trees -------------------------------------------------------------------------------
@@ -340,7 +337,7 @@ def test_trees_that_conllu_cannot_have_raise(plain):
 
 def test_drawn_tree_has_words_labels_and_probabilities(nlp):
     doc, record = parse_text(nlp, "The cat  saw a dog that slept. She said that it rained.")
-    blocks = write_tree(doc, record, 0).decode().split("Probability of the tree: ")
+    blocks = write_tree(doc, record).decode().split("Probability of the tree: ")
     for sentence, block, following in zip(doc.sents, blocks, blocks[1:], strict=False):
         words = [token for token in sentence if not token.is_space]
         number = {token: i for i, token in enumerate(words)}
@@ -366,7 +363,7 @@ def test_alternatives_are_drawn_once(nlp):
     [sentence] = doc.sents
     first, *others = sentence._.parses
     assert first.heads.tolist() == [token.head.i for token in doc]
-    drawn = write_tree(doc, record, 0).decode()
+    drawn = write_tree(doc, record).decode()
     shown = re.findall(r"^Alternative: (.*)$", drawn, flags=re.MULTILINE)
     assert shown == [percent(math.exp(parse.log_prob)) for parse in others]
     for parse in others:
@@ -380,7 +377,7 @@ def test_drawn_tree_has_the_given_parts_of_speech_and_no_control_characters(plai
     data = b"\n".join("\t".join([*row, *["_"] * 6]).encode() for row in rows)
     [record] = read_conllu("in", lines_in(data))
     [(record, doc)] = parse_records(plain, iter([record]))
-    drawn = write_tree(doc, record, 0).decode()
+    drawn = write_tree(doc, record).decode()
     assert "\x1b" not in drawn
     assert re.search(r" \\x1b\[2Jcat  NOUN  \w", drawn)
     assert "%" not in drawn

@@ -63,7 +63,7 @@ def check_records(nlp, folder, found):
             assert sum(token.head == token for token in sentence) == 1
         for name in (name for name, form in FORMATS.items() if form.writes):
             try:
-                written = writer(name)(doc, record, 0)
+                written = writer(name)(doc, record)
             except ValueError as error:
                 # A field that Python reads, and JSON does not have.
                 assert name == "jsonl"

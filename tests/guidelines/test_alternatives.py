@@ -218,6 +218,6 @@ def test_fewer_and_a_warning_where_hardly_any_tree_is_valid(
     assert "guidelines" in warning
     assert [sentence._.parses for sentence in doc.sents] == [[], []]
     record = InputRecord("in", 1, text=doc.text)
-    assert b"# parse_1" not in write_conllu(doc, record, 0)
-    assert json.loads(write_jsonl(doc, record, 0))["sents"][0]["parses"] == []
+    assert b"# parse_1" not in write_conllu(doc, record)
+    assert json.loads(write_jsonl(doc, record))["sents"][0]["parses"] == []
     assert "telescope" in render(doc)

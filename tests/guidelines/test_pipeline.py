@@ -187,7 +187,7 @@ def test_treebanks_pass_the_validator(name, repairing, ud_folder):
     found = [status for doc in docs for status in status_of(doc) if status is not None]
     # The search for one sentence of GUM reaches its limit.
     assert found in ([], ["not proven"] if name == "English-GUM" else [])
-    data = [write_conllu(doc, record, 0) for doc, record in zip(docs, records, strict=True)]
+    data = [write_conllu(doc, record) for doc, record in zip(docs, records, strict=True)]
     assert validate(b"".join(data).decode()) == set()
 
 

@@ -242,7 +242,7 @@ def test_words_are_written():
     doc = parsed(spacy.blank("fr"))
     write_expansions(doc, {1: DU})
     record = InputRecord("a", 1, text=doc.text)
-    rows = [line.split("\t") for line in write_conllu(doc, record, 0).decode().splitlines()]
+    rows = [line.split("\t") for line in write_conllu(doc, record).decode().splitlines()]
     assert [row[:2] + row[6:8] for row in rows if len(row) > 1] == [
         ["1", "parle", "0", "root"],
         ["2-3", "du", "_", "_"],
@@ -255,7 +255,7 @@ def test_words_are_written():
         *((2, "x"), (0, "ROOT"), (2, "det")),
         (2, "y"),
     ]
-    [written] = map(json.loads, write_jsonl(doc, record, 0).splitlines())
+    [written] = map(json.loads, write_jsonl(doc, record).splitlines())
     assert [token.get("words") for token in written["tokens"]] == [
         None,
         [{**word._asdict(), "head": 2} for word in get_words(doc[1])],
@@ -286,7 +286,7 @@ def test_damaged_words_are_refused(damaged, trained):
     message = "stored for token 1, 'du', of 'parle du chat ' are damaged: "
     for read in (
         lambda: get_words(doc[1]),
-        lambda: write_conllu(doc, InputRecord("a", 1, text=doc.text), 0),
+        lambda: write_conllu(doc, InputRecord("a", 1, text=doc.text)),
         lambda: trained.get_pipe("mwt_expander").initialize(
             lambda: [Example(Doc(doc.vocab, words=["parle", "du", "chat"]), doc)]
         ),

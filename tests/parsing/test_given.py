@@ -51,7 +51,7 @@ def read(text, **settings):
 
 def parse(nlp, records):
     """The text that is written; no record fails."""
-    return b"".join(write_conllu(doc, record, 0) for record, doc in parse_records(nlp, records))
+    return b"".join(write_conllu(doc, record) for record, doc in parse_records(nlp, records))
 
 
 def rows_of(data):
@@ -132,7 +132,7 @@ def test_nothing_is_left_in_docs_and_given_tags_are_in_all_formats(nlp):
     [(record, doc)] = parse_records(nlp, read(conllu(upos=TAGS), keep_heads=True))
     assert not [key for key in doc.user_data if isinstance(key, str)]
     assert [token.pos_ for token in doc] == TAGS
-    assert json.loads(write_jsonl(doc, record, 0))["tokens"][2]["pos"] == "SCONJ"
+    assert json.loads(write_jsonl(doc, record))["tokens"][2]["pos"] == "SCONJ"
 
 
 @Language.component("given_test_tagger")
@@ -160,7 +160,7 @@ def test_components_without_analyses_add_features_only_where_they_agree(after, n
     tags = ["INTJ", *TAGS[1:]]
     [(record, doc)] = parse_records(other, read(conllu(upos=tags)))
     assert doc.user_data["seen"] == tags
-    data = write_conllu(doc, record, 0)
+    data = write_conllu(doc, record)
     assert column(data, UPOS) == tags
     assert column(data, FEATS) == ["Polarity=Pos", *["_"] * 10]
     assert set(column(data, LEMMA)) == {"oh"}
@@ -304,16 +304,16 @@ def test_given_words_are_parsed_as_tokens_that_were_learnt(french):
     assert doc[2].lemma_ == "de"
     [(_, *le, _, _)] = [word for word in doc[2]._.words if word.form == "le"]
     assert le == ["LE", "DET", "", "Gender=Masc", "det"]
-    rows = rows_of(write_conllu(doc, record, 0))
+    rows = rows_of(write_conllu(doc, record))
     given = [line.split("\t") for line in FRENCH.splitlines()]
     assert [row[:HEAD] for row in rows] == [row[:HEAD] for row in given]
     words = {row[0]: row for row in rows}
     assert words["3"][HEAD:DEPS] == ["5", "case"]
     assert words["4"][HEAD:] == ["5", "det", "_", "Kept=Yes"]
     assert "HeadProb=" in words["3"][-1]
-    assert not errors_in(write_conllu(doc, record, 0).decode(), level=2)
+    assert not errors_in(write_conllu(doc, record).decode(), level=2)
     # The output can be parsed again.
-    again = write_conllu(doc, record, 0).decode()
+    again = write_conllu(doc, record).decode()
     assert parse(french, read(again)).decode() == again
 
 
@@ -330,7 +330,7 @@ def test_given_words_are_not_expanded(french):
     sentence = conllu(["Il", "parle", "du", "chat"])
     [(record, doc)] = parse_records(french, read(sentence))
     assert all(token._.words == () for token in doc)
-    assert b'"words"' not in write_jsonl(doc, record, 0)
+    assert b'"words"' not in write_jsonl(doc, record)
     # A record of text has no given words.
     [(_, doc)] = parse_records(french, iter([InputRecord("a", 1, text="Il parle du chat")]))
     assert [word.form for word in doc[2]._.words] == ["de", "le"]
@@ -344,7 +344,7 @@ def test_kept_heads_are_those_of_words(french):
     text = "\n".join("\t".join(row) for row in rows)
     [(record, doc)] = parse_records(french, read(text, keep_heads=True))
     assert [token.text for token in doc][2:4] == ["de", "le"]
-    written = rows_of(write_conllu(doc, record, 0))
+    written = rows_of(write_conllu(doc, record))
     assert [row[HEAD] for row in written] == [row[HEAD] for row in rows]
 
 

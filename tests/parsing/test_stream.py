@@ -218,4 +218,4 @@ def test_whitespace_is_neither_a_word_nor_a_sentence():
         [True, True, False, False, True, False],
     )
     doc = Doc(spacy.blank("xx").vocab, words=words, sent_starts=starts)
-    assert count_doc(doc) == Counts(sentences=2, words=4)
+    assert count_doc(doc) == Counts(1, sentences=2, words=4)

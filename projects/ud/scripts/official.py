@@ -58,7 +58,7 @@ def score(docs: Iterable[Doc], gold: Path) -> dict[str, float]:
     subtypes, and LAS and UAS with punctuation.
     """
     docs = list(docs)
-    parsed = b"".join(write_conllu(doc, InputRecord("", 1, text=doc.text), 0) for doc in docs)
+    parsed = b"".join(write_conllu(doc, InputRecord("", 1, text=doc.text)) for doc in docs)
     found = score_conllu(parsed.decode("utf8"), gold)
     return {
         name: found[name]
