@@ -32,25 +32,27 @@ class Confidence:
     log_prob: float
     entropy: float
     # The tree's labels, places in `label_names`, and the probabilities of heads and labels
-    # together; None in Docs that were read from Parquet.
-    labels: Annotated[NDArray[np.int32] | None, indices("tokens", of="labels")] = None
-    arc_probs: Annotated[NDArray[np.float32] | None, floats("tokens")] = None
-    label_names: tuple[str, ...] = ()
+    # together.
+    labels: Annotated[NDArray[np.int32], indices("tokens", of="labels")]
+    arc_probs: Annotated[NDArray[np.float32], floats("tokens")]
+    label_names: tuple[str, ...]
     # That a word or token starts a sentence, as the network predicts it: before a threshold, blank
     # lines, constraints and the joining of sentences decide. NaN where nothing was predicted.
     start_probs: Annotated[NDArray[np.float32] | None, floats("tokens")] = None
 
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "Confidence":
         """Convert to tokens; `words` are the places of the words among them."""
-        changed: dict[str, Any] = {}
-        if self.labels is not None:
-            labels = _labels_over_tokens(self.labels, words, n_tokens, len(self.label_names))
-            numbers, names = _renumber(labels, (*self.label_names, SPACE_LABEL))
-            changed.update(labels=numbers, label_names=names)
-        for name, of_space in (("head_probs", 1.0), ("arc_probs", 1.0), ("start_probs", np.nan)):
-            if (probs := getattr(self, name)) is not None:
-                changed[name] = _probs_over_tokens(probs, words, n_tokens, of_space)
-        return replace(self, **changed)
+        labels = _labels_over_tokens(self.labels, words, n_tokens, len(self.label_names))
+        labels, names = _renumber(labels, (*self.label_names, SPACE_LABEL))
+        starts = self.start_probs
+        return replace(
+            self,
+            head_probs=_probs_over_tokens(self.head_probs, words, n_tokens, of_space=1.0),
+            labels=labels,
+            arc_probs=_probs_over_tokens(self.arc_probs, words, n_tokens, of_space=1.0),
+            label_names=names,
+            start_probs=_probs_over_tokens(starts, words, n_tokens, of_space=np.nan),
+        )
 
 
 # A tree keeps the guidelines, but another one that does may be more probable; or it does not keep
@@ -153,9 +155,7 @@ class StoredDistribution:
 
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "StoredDistribution":
         """Convert to tokens; `words` are the places of the words among them."""
-        starts = self.start_probs
-        if starts is not None:
-            starts = _probs_over_tokens(starts, words, n_tokens, of_space=0.0)
+        starts = _probs_over_tokens(self.start_probs, words, n_tokens, of_space=0.0)
         return replace(self, start_probs=starts, **_arcs_over_tokens(self, words))
 
     def over_words(self, words: NDArray[np.int64]) -> "StoredDistribution":
@@ -241,12 +241,10 @@ class ParseDetails:
         return read_dataclass(cls, data, {"tokens": n_tokens})
 
 
-def _probs_over_tokens(
-    probs: NDArray[np.float32], words: NDArray[np.int64], n_tokens: int, of_space: float
-) -> NDArray[np.float32]:
+def _probs_over_tokens(probs: Any, words: NDArray[np.int64], n_tokens: int, of_space: float) -> Any:
     """Convert probabilities from words to tokens; whitespace has the probability `of_space`."""
     # Most sentences have no whitespace tokens.
-    if len(words) == n_tokens:
+    if probs is None or len(words) == n_tokens:
         return probs
     over_tokens = np.full(n_tokens, of_space, dtype=np.float32)
     over_tokens[words] = probs

@@ -149,10 +149,9 @@ class SentenceDetails:
         arc, each after its temperature. It is `head_prob` where the label is certain: for the root,
         and where a constraint gives the label, since probabilities are then over trees with it.
 
-        None where `head_prob` is, if the token has another label than was parsed, and in Docs that
-        were read from Parquet.
+        None where `head_prob` is, and if the token has another label than was parsed.
         """
-        if self.head_prob(token) is None or self._part("confidence").arc_probs is None:
+        if self.head_prob(token) is None:
             return None
         confidence, place = self._part("confidence"), token.i - self.span.start
         if token.dep_ == confidence.label_names[confidence.labels[place]]:
@@ -211,16 +210,9 @@ class SentenceDetails:
         return self._of_tokens(self.arc_prob)
 
     def arc_numbers(self, form: Callable[[float], str]) -> list[str]:
-        """Format the probability of each token's head and label together, or else that of its head.
-
-        Nothing is known of a label that was changed, and Parquet has probabilities of heads alone.
-        """
-        unknown = [None] * len(self.tokens)
-        pairs = zip(self.head_probs or unknown, self.arc_probs or unknown, strict=True)
-        return [
-            form(arc) if arc is not None else "" if head is None else f"{form(head)} (head)"
-            for head, arc in pairs
-        ]
+        """Format the probability of each token's head and label together; "" if not known."""
+        probs = self.arc_probs or [None] * len(self.tokens)
+        return ["" if prob is None else form(prob) for prob in probs]
 
     # --- of the sentence -----------------------------------------------------------------------
 

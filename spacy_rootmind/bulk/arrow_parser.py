@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 from spacy.language import Language
@@ -15,17 +15,13 @@ from spacy_rootmind.formats.jsonl import make_record
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
 from spacy_rootmind.parsing.given import as_set
 from spacy_rootmind.parsing.settings import ParserSettings
-from spacy_rootmind.parsing.stream import Counts, chunks, count_doc, parse_records
+from spacy_rootmind.parsing.stream import Counts, Result, chunks, convert_records
 
 ID_COLUMN = "id"
 # Characters of documents that are parsed together, at most, beyond the last: they bound memory.
 CHUNK_CHARS = 100_000
 # Rows of a batch of results.
 BATCH_ROWS = 4096
-
-Result = TypeVar("Result")
-OnDoc = Callable[[Doc, InputRecord], None]
-
 
 # Pipelines of this process; their tokenizers and vocabularies are not safe for several threads.
 _loaded: dict[str, tuple[Language, threading.Lock]] = {}
@@ -132,14 +128,17 @@ class ArrowParser:
             return _loaded[key]
 
     def parse(
-        self, records: InputRecords, counts: Counts | None = None, on_doc: OnDoc | None = None
+        self,
+        records: InputRecords,
+        counts: Counts | None = None,
+        convert: Callable[[Doc, InputRecord], list[Row]] = sentence_rows,
     ) -> Iterator[pa.RecordBatch]:
         """Parse documents; yield batches of rows, in order, and add to the counts.
 
         Raises ValueError if the pipeline cannot be loaded.
         """
         rows: list[Row] = []
-        for found in self.convert(records, sentence_rows, counts or Counts(), on_doc):
+        for found in self.convert(records, convert, counts or Counts()):
             if isinstance(found, Failure):
                 rows.append({"id": found.id, "error": found.error})
             else:
@@ -155,35 +154,13 @@ class ArrowParser:
         records: InputRecords,
         convert: Callable[[Doc, InputRecord], Result],
         counts: Counts,
-        on_doc: OnDoc | None = None,
     ) -> Iterator[tuple[InputRecord, Result] | Failure]:
-        """Parse documents in order; yield each with its Doc as it is converted.
-
-        `convert`, and `on_doc` after it, get a Doc and its record. If they raise an error, the
-        document fails.
+        """Parse documents; as `parsing.stream.convert_records`.
 
         Raises ValueError if the pipeline cannot be loaded.
         """
         nlp, lock = self._load()
         for chunk in chunks(as_set(records, self.settings), BATCH_ROWS, CHUNK_CHARS):
-            converted: list[tuple[InputRecord, Result] | Failure] = []
-            # Frees what the chunk adds to the vocabulary.
-            with lock, nlp.memory_zone():
-                for found in parse_records(nlp, chunk, batch_size=self.settings.batch_size):
-                    result: tuple[InputRecord, Result] | Failure
-                    if isinstance(found, Failure):
-                        result = found
-                    else:
-                        record, doc = found
-                        try:
-                            result, of_doc = (record, convert(doc, record)), count_doc(doc)
-                            if on_doc is not None:
-                                on_doc(doc, record)
-                            counts.add(of_doc)
-                        except Exception as error:
-                            # A component after the parser has left a Doc that cannot be written.
-                            result = record.failed(error)
-                    if isinstance(result, Failure):
-                        counts.add_error(result)
-                    converted.append(result)
-            yield from converted
+            with lock:
+                found = list(convert_records(nlp, chunk, convert, counts))
+            yield from found

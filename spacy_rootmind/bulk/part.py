@@ -9,9 +9,10 @@ started.
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Any
 from uuid import uuid4
@@ -22,10 +23,10 @@ import pyarrow.parquet as pq
 from fsspec.implementations.local import LocalFileSystem
 from spacy.tokens import Doc
 
-from spacy_rootmind.bulk.arrow_parser import BATCH_ROWS, ArrowParser, OnDoc
+from spacy_rootmind.bulk.arrow_parser import BATCH_ROWS, ArrowParser
 from spacy_rootmind.bulk.schema import RELATION_ROWS
 from spacy_rootmind.bulk.sources import Part, read_part
-from spacy_rootmind.bulk.to_rows import Row, relation_rows
+from spacy_rootmind.bulk.to_rows import Row, relation_rows, sentence_rows
 from spacy_rootmind.formats.records import KILLED, Failure, InputRecord, InputRecords
 from spacy_rootmind.formats.registry import DOCS, PARQUET, make_output
 from spacy_rootmind.matching.matcher import TreeMatcher
@@ -37,6 +38,8 @@ PARTS, RELATIONS, DONE = "parts", "_relations", "_done"
 TEMPORARY = ".bulk-{unique}.tmp"
 # In the metadata of Parquet.
 COUNTS = "spacy_rootmind.bulk.counts"
+
+Convert = Callable[[Doc, InputRecord], Any]
 
 
 class JobError(Exception):
@@ -124,12 +127,12 @@ def parse_part(job: Job, part: Part, killers: frozenset[int] = frozenset()) -> C
     with (
         new_file(fs, folder, job.data_name(part.number)) as stream,
         # Complete before the part counts as done.
-        find_relations(job, fs, folder, part.number) as on_doc,
+        find_relations(job, fs, folder, part.number) as with_relations,
     ):
         if job.form == PARQUET:
-            write_rows(job.parser, records, stream, counts, on_doc)
+            write_rows(job.parser, records, stream, counts, with_relations(sentence_rows))
             return counts
-        failed = write_docs(job, records, stream, counts, on_doc)
+        failed = write_docs(job, records, stream, counts, with_relations)
     with new_file(fs, folder, done) as stream:
         marker = {"counts": asdict(counts), "failed": failed}
         stream.write(json.dumps(marker, indent=1).encode("utf8"))
@@ -155,11 +158,13 @@ def new_file(fs: Any, folder: str, name: str) -> Iterator[Any]:
 
 
 @contextmanager
-def find_relations(job: Job, fs: Any, folder: str, number: int) -> Iterator[OnDoc | None]:
-    """Write the relations of a part, if there are patterns, by a function that finds them."""
+def find_relations(
+    job: Job, fs: Any, folder: str, number: int
+) -> Iterator[Callable[[Convert], Convert]]:
+    """Write the relations of a part, if there are patterns; wraps what converts its Docs."""
     settings = job.parser.settings.relations
     if settings is None:
-        yield None
+        yield lambda convert: convert
         return
     matcher = TreeMatcher(job.parser.load().vocab)
     for key, pattern in settings.patterns:
@@ -171,13 +176,15 @@ def find_relations(job: Job, fs: Any, folder: str, number: int) -> Iterator[OnDo
     ):
         rows: list[Row] = []
 
-        def collect(doc: Doc, record: InputRecord) -> None:
+        def collect(convert: Convert, doc: Doc, record: InputRecord) -> Any:
+            converted = convert(doc, record)
             rows.extend(relation_rows(doc, matcher(doc, settings.threshold), record))
             if len(rows) >= BATCH_ROWS:
                 writer.write_table(pa.Table.from_pylist(rows, RELATION_ROWS))
                 rows.clear()
+            return converted
 
-        yield collect
+        yield lambda convert: partial(collect, convert)
         writer.write_table(pa.Table.from_pylist(rows, RELATION_ROWS))
 
 
@@ -200,15 +207,11 @@ def without_killers(records: InputRecords, killers: frozenset[int]) -> InputReco
 
 
 def write_rows(
-    parser: ArrowParser,
-    records: InputRecords,
-    stream: Any,
-    counts: Counts,
-    on_doc: OnDoc | None = None,
+    parser: ArrowParser, records: InputRecords, stream: Any, counts: Counts, convert: Convert
 ) -> None:
     """Write the rows of documents as Parquet, with their counts in the metadata."""
     with pq.ParquetWriter(stream, parser.schema, compression="zstd") as writer:
-        for batch in parser.parse(records, counts, on_doc):
+        for batch in parser.parse(records, counts, convert):
             writer.write_batch(batch)
         writer.add_key_value_metadata({COUNTS: json.dumps(asdict(counts))})
 
@@ -217,7 +220,11 @@ def write_rows(
 
 
 def write_docs(
-    job: Job, records: InputRecords, stream: Any, counts: Counts, on_doc: OnDoc | None = None
+    job: Job,
+    records: InputRecords,
+    stream: Any,
+    counts: Counts,
+    with_relations: Callable[[Convert], Convert],
 ) -> list[dict[str, Any]]:
     """Write Docs in the job's format.
 
@@ -234,7 +241,7 @@ def write_docs(
             record.fields["id"] = record.id
         return output.prepare(doc, record)
 
-    for found in job.parser.convert(records, convert, counts, on_doc):
+    for found in job.parser.convert(records, with_relations(convert), counts):
         if isinstance(found, Failure):
             failed.append({"id": found.id, "error": found.error})
         else:

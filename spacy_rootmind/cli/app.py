@@ -139,8 +139,7 @@ def debug_command(
 ) -> None:
     """Check the corpora of a training config for what root_mst cannot learn.
 
-    These are trees that are none, labels and sentence boundaries that are not taught, and gold
-    heads that are lost because the tokenizer merges tokens.
+    These are trees that are none, and labels that are not taught.
     """
     from spacy_rootmind.cli.debug import check_corpora
     from spacy_rootmind.parsing.pipelines import import_code

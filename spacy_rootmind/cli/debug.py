@@ -1,7 +1,7 @@
 """The command `debug`: what a parser cannot learn from the corpora of a config.
 
-`spacy debug data` checks corpora for other components, and `udvalidate` treebanks against the
-guidelines of Universal Dependencies.
+`spacy debug data` checks corpora for other components and counts tokens that differ from the gold
+ones, and `udvalidate` checks treebanks against the guidelines of Universal Dependencies.
 """
 
 import sys
@@ -19,7 +19,6 @@ from spacy.util import load_config, registry
 from thinc.api import ConfigValidationError
 from wasabi import Printer
 
-from spacy_rootmind.annotation.alignment import aligned_heads, gold_counterparts
 from spacy_rootmind.annotation.gold import count_labels, on_cycles
 from spacy_rootmind.annotation.reading import annotated_heads, choose_root_label
 from spacy_rootmind.annotation.sentences import sentence_starts, words_of
@@ -34,8 +33,6 @@ from spacy_rootmind.trees.conventions import MISSING
 
 # How many places of each kind of problem are shown.
 N_PLACES = 5
-# Share of gold heads lost to tokenization above which there is a warning.
-MANY_LOST = 0.05
 
 # Problems to mend before training, and others that are worth a look.
 ERRORS = {
@@ -47,12 +44,6 @@ WARNINGS = {
     "root_with_other_label": "roots, or tokens that are their own head, without the root's label; "
     "training treats their heads as missing",
     "new_label": "labels that do not occur in the training data",
-    "single_sentences": "Docs of one sentence each, from which no parser learns where sentences "
-    "start; convert with several sentences per Doc (`spacy convert -n 10`), and leave gold_preproc "
-    "off",
-    "lost_heads": "Docs with gold heads that are lost, because the tokenizer merges what the "
-    "treebank splits, as in multiword tokens; consider gold_preproc, or `spacy convert "
-    "--merge-subtokens`",
 }
 
 
@@ -101,27 +92,6 @@ class Findings:
             if i in cycles:
                 self.add("cycle", own)
 
-    def add_lost_heads(self, examples: Sequence[Example]) -> None:
-        """Warn of gold heads that are lost to tokenization, if there are many."""
-        lost = [lost_heads(example, self.root_label) for example in examples]
-        if sum(lost) > MANY_LOST * self.n_heads:
-            for i, n_lost in enumerate(lost, start=1):
-                if n_lost:
-                    self.add("lost_heads", f"{self.name}, example {i}: {n_lost}")
-
-
-def lost_heads(example: Example, root_label: str) -> int:
-    """Count the gold heads that no predicted token learns.
-
-    These are within merged tokens, of tokens without a counterpart, or such tokens themselves.
-    """
-    gold_heads, _ = annotated_heads(example.reference, root_label)
-    n_gold = int((gold_heads[words_of(example.reference)] != MISSING).sum())
-    words = words_of(example.predicted)
-    learnt = words[aligned_heads(example, root_label)[0][words] != MISSING]
-    n_learnt = len(np.unique(gold_counterparts(example, gold_heads)[learnt]))
-    return max(n_gold - n_learnt, 0)
-
 
 def check_examples(
     name: str, examples: Sequence[Example], root_label: str | None = None
@@ -130,16 +100,7 @@ def check_examples(
     findings = Findings(name, root_label or choose_root_label(count_labels(examples)[0]))
     for i, example in enumerate(examples, start=1):
         findings.add_doc(f"{name}, example {i}", example.reference)
-    findings.add_lost_heads(examples)
     return findings
-
-
-def compare(train: Findings, dev: Findings, *, learns_boundaries: bool) -> None:
-    """Check what the training data teaches: labels, and boundaries of sentences."""
-    for label in sorted(dev.labels.keys() - train.labels.keys()):
-        dev.add("new_label", f"{label}: {dev.labels[label]}")
-    if learns_boundaries and train.n_docs == train.n_sentences > 1:
-        train.add("single_sentences", train.name)
 
 
 def check_corpora(config_path: Path, overrides: dict[str, Any]) -> int:
@@ -152,8 +113,7 @@ def check_corpora(config_path: Path, overrides: dict[str, Any]) -> int:
         nlp = load_model_from_config(config)
         interpolated = nlp.config.interpolate()
         training = registry.resolve(interpolated["training"], schema=ConfigSchemaTraining)
-        names = [name for name in nlp.pipe_names if nlp.get_pipe_meta(name).factory == "root_mst"]
-        if not names:
+        if not any(nlp.get_pipe_meta(name).factory == "root_mst" for name in nlp.pipe_names):
             raise CommandError(
                 f"The pipeline of {config_path} has no component root_mst",
                 f"Found: {', '.join(nlp.pipe_names) or 'no components'}.",
@@ -162,8 +122,8 @@ def check_corpora(config_path: Path, overrides: dict[str, Any]) -> int:
     train = check_examples("train", corpora[0])
     # The root's label is learnt from the training corpus, also where dev has other labels.
     dev = check_examples("dev", corpora[1], train.root_label)
-    sections = [interpolated["components"][name] for name in names]
-    compare(train, dev, learns_boundaries=any(one["sentences"] == "auto" for one in sections))
+    for label in sorted(dev.labels.keys() - train.labels.keys()):
+        dev.add("new_label", f"{label}: {dev.labels[label]}")
     printer = Printer(pretty=sys.stdout.isatty())
     for findings in (train, dev):
         _show(printer, findings)

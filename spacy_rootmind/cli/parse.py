@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from spacy.language import Language
 from spacy.tokens import Doc
@@ -34,7 +34,7 @@ from spacy_rootmind.formats.registry import (
     suffixes_of,
 )
 from spacy_rootmind.parsing.given import as_set
-from spacy_rootmind.parsing.stream import Counts, chunks, count_doc, parse_records
+from spacy_rootmind.parsing.stream import Counts, chunks, convert_records
 
 # Drawn trees show other heads from this probability on.
 DRAWN_ARCS = 0.05
@@ -127,7 +127,6 @@ class ParseRun:
         self.nlp = nlp
         self.output = output
         self.messages = Messages(options.quiet)
-        self.n_records = self.n_failures = 0
         self.counts = Counts()
         # The file of the last record that was written.
         self._file: str | None = None
@@ -143,49 +142,44 @@ class ParseRun:
             records = read_records(options.inputs, options.from_format, options.texts)
             with progress_bar(None, "record", quiet=options.quiet) as progress:
                 self._parse(records, progress)
-            if self.n_records and not self.counts.documents:
+            if self.counts.documents and not self.counts.parsed:
                 raise AllFailedError
             self._stream.write(self.output.end())
             self._stream.flush()
         self._report(perf_counter() - start)
-        return 1 if self.n_failures else 0
+        return 1 if self.counts.errors else 0
 
     def interrupted(self, stop: Interrupted) -> int:
         """Report a signal; returns the exit code."""
-        Messages().show("fail", f"Interrupted after {self.n_records} records")
+        Messages().show("fail", f"Interrupted after {self.counts.documents} records")
         return 128 + stop.number
 
     def _parse(self, records: InputRecords, progress: Bar) -> None:
         """Parse chunk by chunk."""
-        settings = self.options.settings
-        for chunk in chunks(as_set(records, settings), CHUNK_RECORDS, CHUNK_CHARS):
-            # Frees what the chunk adds to the vocabulary.
-            with self.nlp.memory_zone():
-                for parsed in parse_records(self.nlp, chunk, batch_size=settings.batch_size):
-                    self.n_records += 1
-                    failure = parsed if isinstance(parsed, Failure) else self._write(*parsed)
-                    if failure is not None:
-                        self.n_failures += 1
-                        self.messages.show("fail", str(failure))
-                    progress.update()
+        records = as_set(records, self.options.settings)
+        for chunk in chunks(records, CHUNK_RECORDS, CHUNK_CHARS):
+            for found in convert_records(self.nlp, chunk, self._prepare, self.counts):
+                if isinstance(found, Failure):
+                    self.messages.show("fail", str(found))
+                else:
+                    self._write(*found)
+                progress.update()
 
-    def _write(self, record: InputRecord, doc: Doc) -> Failure | None:
+    def _prepare(self, doc: Doc, record: InputRecord) -> Any:
         # Comments of a single treebank stay as they are.
         starts = record.file != self._file
         record.starts_file = starts and (record.sentence is None or self._file is not None)
-        try:
-            prepared = self.output.prepare(doc, record)
-        except Exception as error:
-            return record.failed(error)
+        prepared = self.output.prepare(doc, record)
+        # CoNLL-U has nothing for texts without words.
+        self._file = record.file if prepared else self._file
+        return prepared
+
+    def _write(self, record: InputRecord, prepared: Any) -> None:
         self._stream.write(self.output.add(prepared))
         if self.options.is_stdout:
             # For programs that read the output as it is written.
             self._stream.flush()
-        # CoNLL-U has nothing for texts without words.
-        self._file = record.file if prepared else self._file
-        self.counts.add(count_doc(doc))
         self._warn_of_long_runs(record)
-        return None
 
     def _warn_of_long_runs(self, record: InputRecord) -> None:
         if record.long_runs:
@@ -198,21 +192,22 @@ class ParseRun:
             )
 
     def _report(self, seconds: float) -> None:
-        if not self.n_records:
+        counts = self.counts
+        n_failures = counts.documents - counts.parsed
+        if not counts.documents:
             self.messages.show("warn", "The input has nothing to parse")
-        elif self.counts.documents:
-            counts = self.counts
+        elif counts.parsed:
             self.messages.show(
                 "good",
-                f"Wrote {numbered(counts.documents, 'text')}, "
+                f"Wrote {numbered(counts.parsed, 'text')}, "
                 f"{numbered(counts.sentences, 'sentence')}, {numbered(counts.words, 'word')} "
                 f"to {self.options.output_name} "
                 f"({counts.words / max(seconds, 1e-9):,.0f} words per second)",
             )
-        warn_of_guidelines(self.messages, self.counts)
-        if self.n_failures:
-            some = "Some" if self.counts.documents else "Nothing was written, since all"
+        warn_of_guidelines(self.messages, counts)
+        if n_failures:
+            some = "Some" if counts.parsed else "Nothing was written, since all"
             self.messages.show(
                 "fail",
-                f"{some} records failed: {self.n_failures} of {self.n_records} records failed",
+                f"{some} records failed: {n_failures} of {counts.documents} records failed",
             )

@@ -333,9 +333,9 @@ def decimals(value: float) -> str:
 def _write_conllu_sentence(doc: Doc, record: InputRecord, given: Sentence) -> str:
     """Write a sentence of CoNLL-U as it was read, with the new heads and labels.
 
-    Columns without any value are filled with the tags of the pipeline, which replace those that
-    were given if the record says so. The enhanced graph, with its empty nodes, is left out: it
-    belongs to the trees that were given, and UD allows it in all sentences of a file or in none.
+    Columns without any value are filled with the tags of the pipeline. The enhanced graph, with its
+    empty nodes, is left out: it belongs to the trees that were given, and UD allows it in all
+    sentences of a file or in none.
     """
     check_unchanged(doc, record)
     tokens = list(doc)
@@ -344,7 +344,7 @@ def _write_conllu_sentence(doc: Doc, record: InputRecord, given: Sentence) -> st
     details = SentenceDetails.read(doc[:], tokens)
     rows = [list(row) for row in given.rows]
     new = _new_columns(tokens, numbers, _probabilities(details, tokens, numbers))
-    kept = [] if record.replace_tags else given.given_columns
+    kept = given.given_columns
     for place, (head, dep), (tags, misc) in zip(given.word_rows, tree, new, strict=True):
         row = rows[place]
         for column, value in tags.items():

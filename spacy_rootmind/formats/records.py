@@ -51,8 +51,6 @@ class InputRecord:
     sentence: Sentence | None = None
     # The words of its multiword tokens that are one token of the Doc, by the token's place.
     expansions: dict[int, Expansion] = field(default_factory=dict)
-    # Whether lemmas, tags and features of the pipeline replace the sentence's own.
-    replace_tags: bool = False
     # Heads and labels of the sentence that parses have to have.
     arcs: list[Arc] | None = None
     # Loads a Doc that was saved, with its annotation. It has the given words.

@@ -52,14 +52,12 @@ ATTRIBUTES: dict[int, int | str] = {LEMMA: LEMMA_ATTRIBUTE, UPOS: POS, XPOS: TAG
 def as_set(records: InputRecords, settings: ParserSettings) -> InputRecords:
     """Apply settings to records; a sentence whose heads are kept and make no tree is a failure."""
     for record in records:
-        if isinstance(record, InputRecord):
-            record.replace_tags = settings.replace_tags
-            if settings.keep_heads and record.sentence is not None:
-                try:
-                    record.arcs = read_arcs(record.sentence)
-                except ConlluError as error:
-                    yield Failure(record.file, error.line, str(error), name=record.id)
-                    continue
+        if settings.keep_heads and isinstance(record, InputRecord) and record.sentence is not None:
+            try:
+                record.arcs = read_arcs(record.sentence)
+            except ConlluError as error:
+                yield Failure(record.file, error.line, str(error), name=record.id)
+                continue
         yield record
 
 
@@ -88,8 +86,8 @@ class Given:
         self.restore(doc)
 
     def has(self, attribute: int) -> bool:
-        """Tell whether an attribute is given, and the pipeline's values do not replace it."""
-        return attribute in self.attributes and not self.record.replace_tags
+        """Tell whether an attribute is given."""
+        return attribute in self.attributes
 
     def column(self, attribute: int) -> NDArray[np.uint64]:
         """Look up the values of an attribute that is given."""
@@ -104,22 +102,9 @@ class Given:
             given = self.column(POS)
             self.features = np.where((tags == given) | (given == 0), features, self.features)
             doc.from_array([MORPH], self.features)
-        if self.attributes and not self.record.replace_tags:
+        if self.attributes:
             doc.from_array(self.attributes, self.values)
         write_expansions(doc, self.record.expansions)
-
-    def finish(self, doc: Doc) -> None:
-        """Set what is given after all components, where they may replace it if they have a value.
-
-        Raises ValueError if they have changed the tokens or sentences.
-        """
-        check_unchanged(doc, self.record)
-        if self.attributes:
-            values = self.values
-            if self.record.replace_tags:
-                found = doc.to_array(self.attributes).reshape(values.shape)
-                values = np.where(found, found, values)
-            doc.from_array(self.attributes, values)
 
 
 def as_value(vocab: Vocab, column: int, value: str) -> int:
@@ -183,10 +168,10 @@ def join_words(nlp: Language, record: InputRecord, sentence: Sentence) -> None:
     expander = next((pipe for _, pipe in nlp.pipeline if isinstance(pipe, MWTExpander)), None)
     if expander is None:
         return
-    columns = [] if record.replace_tags else sentence.given_columns
+    columns = [(column, WORD_FIELDS[column]) for column in sentence.given_columns]
     words = [
         {"form": row[FORM]}
-        | {WORD_FIELDS[column]: "" if row[column] == EMPTY else row[column] for column in columns}
+        | {name: "" if row[column] == EMPTY else row[column] for column, name in columns}
         for row in sentence.words
     ]
     tokens: list[tuple[str, bool]] = []
@@ -217,16 +202,14 @@ def start_parse(nlp: Language, record: InputRecord) -> tuple[Doc, Given | None]:
     return doc, None if record.sentence is None else Given(doc, record, record.sentence)
 
 
-def run_pipeline(
-    nlp: Language, docs: Iterable[tuple[Doc, Any]], batch_size: int | None = None
-) -> Iterable[tuple[Doc, Any]]:
+def run_pipeline(nlp: Language, docs: Iterable[tuple[Doc, Any]]) -> Iterable[tuple[Doc, Any]]:
     """Run all components on Docs with their contexts; what is given is restored after each.
 
     The context becomes None if a component replaces the Doc.
     """
     for name, component in nlp.pipeline:
         others = [other for other in nlp.pipe_names if other != name]
-        docs = nlp.pipe(docs, as_tuples=True, batch_size=batch_size, disable=others)
+        docs = nlp.pipe(docs, as_tuples=True, disable=others)
         docs = _restored(docs, component)
     return docs
 
@@ -250,7 +233,7 @@ def finish_parse(
     doc.user_data.pop(CONSTRAINTS, None)
     try:
         if given is not None:
-            given.finish(doc)
+            check_unchanged(doc, record)
     except ValueError as error:
         return record.failed(error)
     return record, doc

@@ -60,9 +60,7 @@ def alternatives_method(settings: ParserSettings) -> RegisteredFunction | None:
     """Return the function that finds alternative parses; None without the setting."""
     if settings.alternatives is None:
         return None
-    make = getattr(alternatives, settings.alternatives.replace("-", "_"))
-    seed = {} if settings.alternatives == "kbest" else {"seed": settings.seed}
-    return make(settings.k, labelled=settings.labelled, **seed)
+    return getattr(alternatives, settings.alternatives.replace("-", "_"))(settings.k)
 
 
 def import_code(path: Path) -> None:

@@ -70,26 +70,14 @@ class ParserSettings:
     """Write alternative parses; by default as set in the pipeline."""
     k: Annotated[int, Option("-k", min=1)] = 5
     """Parses per sentence, with --alternatives."""
-    seed: Annotated[int, Option("--seed", min=0)] = 0
-    """Random seed, with --alternatives sample."""
-    labelled: Annotated[bool, Option("--labelled")] = False
-    """With --alternatives, count trees that differ only in labels as different parses; by default,
-    each tree has its best labels only.
-    """
     relations: "RelationSettings | None" = None
     """Patterns to match over all trees, for which these are kept."""
     code: Annotated[str | None, Option("--code", "-c", metavar="FILE")] = None
     """Python file with registered functions to import."""
-    replace_tags: Annotated[bool, Option("--replace-tags")] = False
-    """Replace the lemmas, tags and features of CoNLL-U with those that the pipeline predicts; by
-    default these only fill columns of a sentence that are empty.
-    """
     keep_heads: Annotated[bool, Option("--keep-heads")] = False
     """Keep the heads and labels of CoNLL-U, and find those that are missing (_); by default all are
     predicted.
     """
-    batch_size: Annotated[int | None, Option("--batch-size", "-b", min=1)] = None
-    """Texts per batch; by default the pipeline's."""
     gpu_id: Annotated[int, Option("--gpu-id", "-g")] = -1
     """GPU ID; -1 for the CPU."""
 
@@ -98,10 +86,6 @@ class ParserSettings:
             raise ValueError(
                 f"expected alternatives to be one of {', '.join(ALTERNATIVES)}, received "
                 f"{self.alternatives!r}"
-            )
-        if self.labelled and self.alternatives is None:
-            raise ValueError(
-                'expected alternatives with labelled=True, received None: add alternatives="kbest"'
             )
 
     def load(self) -> "Language":

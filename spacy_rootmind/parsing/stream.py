@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from spacy.language import Language
 from spacy.tokens import Doc
@@ -17,6 +17,7 @@ from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
 from spacy_rootmind.parsing.given import Context, finish_parse, run_pipeline, start_parse
 
 Parsed = Generator[tuple[InputRecord, Doc] | Failure, None, None]
+Result = TypeVar("Result")
 
 
 class LastError:
@@ -60,7 +61,7 @@ def _chunk(records: Iterator[Any], max_records: int, max_chars: int) -> Iterator
             return
 
 
-def parse_records(nlp: Language, records: InputRecords, *, batch_size: int | None = None) -> Parsed:
+def parse_records(nlp: Language, records: InputRecords) -> Parsed:
     """Parse a stream of records, and yield the results in the same order.
 
     On an error, a component may drop a Doc or a whole batch, or end the stream. A record without a
@@ -93,7 +94,7 @@ def parse_records(nlp: Language, records: InputRecords, *, batch_size: int | Non
 
     while not exhausted:
         try:
-            for doc, context in run_pipeline(nlp, make_docs(), batch_size):
+            for doc, context in run_pipeline(nlp, make_docs()):
                 if context is not None:
                     while waiting[0][0] != context[0]:
                         yield retry_oldest()
@@ -123,6 +124,34 @@ def parse_alone(
     return record.failed(handler.error or ValueError("the pipeline returned no Doc"))
 
 
+def convert_records(
+    nlp: Language,
+    records: InputRecords,
+    convert: Callable[[Doc, InputRecord], Result],
+    counts: "Counts",
+) -> Iterator[tuple[InputRecord, Result] | Failure]:
+    """Parse a chunk of records in order; yield each with its Doc as it is converted.
+
+    A record fails as well if its Doc cannot be converted, after components that follow the parser.
+    """
+    # Frees what the chunk adds to the vocabulary.
+    with nlp.memory_zone():
+        for found in parse_records(nlp, records):
+            result: tuple[InputRecord, Result] | Failure
+            if isinstance(found, Failure):
+                result = found
+            else:
+                record, doc = found
+                try:
+                    result, of_doc = (record, convert(doc, record)), count_doc(doc)
+                    counts.add(of_doc)
+                except Exception as error:
+                    result = record.failed(error)
+            if isinstance(result, Failure):
+                counts.add_error(result)
+            yield result
+
+
 @dataclass
 class Counts:
     """Counts of what was parsed.
@@ -144,6 +173,11 @@ class Counts:
     not_proven: int = 0
     broken: int = 0
     errors: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def parsed(self) -> int:
+        """Number of documents that have a parse."""
+        return self.documents - sum(self.errors.values())
 
     def add_error(self, failure: Failure) -> None:
         """Count a document that has no parse."""

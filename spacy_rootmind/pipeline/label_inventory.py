@@ -9,9 +9,6 @@ from spacy_rootmind.annotation.gold import count_labels
 from spacy_rootmind.annotation.reading import choose_root_label
 from spacy_rootmind.annotation.sentences import SPACE_LABEL
 
-# Attributes by which a Doc counts as annotated, with heads or without.
-ANNOTATION = ("DEP", "SENT_START", "TAG", "POS", "MORPH", "LEMMA", "ENT_IOB")
-
 
 def choose_labels(
     examples: Sequence[Example], given: Any | None, root_label: str, added: Sequence[str]
@@ -24,7 +21,7 @@ def choose_labels(
     roots, others = count_labels(examples)
     found = {*roots, *others}
     if given is None:
-        if not (found or added or is_placeholder(examples)):
+        if not (found or added):
             raise ValueError(
                 f"none of the {len(examples)} training examples has heads and labels: annotate "
                 f"some, for instance by converting CoNLL-U with `python -m spacy convert`"
@@ -41,14 +38,6 @@ def choose_labels(
         root_label = next(spelled, root_label)
     # The network needs a label to score, even if all sentences have one word.
     return root_label, [label for label in names if label != root_label] or [SPACE_LABEL]
-
-
-def is_placeholder(examples: Sequence[Example]) -> bool:
-    """Tell whether there is nothing but one Doc without annotation.
-
-    This is what `nlp.initialize` makes up where it is given no examples, as by `spacy assemble`.
-    """
-    return len(examples) == 1 and not any(map(examples[0].reference.has_annotation, ANNOTATION))
 
 
 def read_labels(data: Any) -> tuple[str, list[str]]:

@@ -25,7 +25,7 @@ from spacy_rootmind.network.architecture import (
     ParserModel,
     ParserScores,
 )
-from spacy_rootmind.network.label_scorer import NULL_LABEL, add_label, begin_label_scores
+from spacy_rootmind.network.label_scorer import NULL_LABEL, add_label
 from spacy_rootmind.network.listeners import listeners_in, require_vectors
 from spacy_rootmind.pipeline import serialization
 from spacy_rootmind.pipeline.details import teacher_name
@@ -223,8 +223,7 @@ class RootMST(TrainablePipe):
         ----------
         get_examples
             Returns training examples. Some must have heads, unless labels are given or were added:
-            a streamed corpus may start without. The Doc that `nlp.initialize` makes up where it has
-            no examples is accepted as well.
+            a streamed corpus may start without.
         nlp
             The pipeline, whose components the network may listen to.
         labels : dict, optional
@@ -350,45 +349,6 @@ class RootMST(TrainablePipe):
         tok2vec.finish_update(sgd)
         for layer in upper_layers:
             layer.finish_update(faster)
-
-    @_named
-    def training_input(self, examples: Iterable[Example]) -> ParserInput:
-        """Make the network's input for training, with the arcs whose labels are trained.
-
-        `model.begin_update` returns its scores, and a callback that takes the gradient of
-        `get_loss`.
-        """
-        examples = list(examples)
-        validate_examples(examples, "RootMST.training_input")
-        self.inputs.require_attributes(self.model, [eg.predicted for eg in examples])
-        return self._make_input(examples, self._align(examples))
-
-    @_named
-    def get_loss(
-        self, examples: Iterable[Example], scores: ParserScores
-    ) -> tuple[float, ParserGradient]:
-        """Compute the loss of the network's scores of these examples, and its gradient.
-
-        Has no side effects. Scores without labels, as `model.predict` returns them, are completed
-        by the labels of the gold arcs, without dropout. For a gradient to backpropagate, score
-        `training_input` with `model.begin_update`.
-
-        Raises
-        ------
-        ValueError
-            If the scores are of other sentences than those to train on.
-        """
-        examples = list(examples)
-        validate_examples(examples, "RootMST.get_loss")
-        gold = self._align(examples)
-        if scores.labels is None:
-            choose: Any = self._make_input(examples, gold).choose_arcs
-            labels = [
-                begin_label_scores(self._label_layer, scores.trees, arcs, is_train=False)[0]
-                for arcs in choose(scores.trees)
-            ]
-            scores = scores._replace(labels=labels)
-        return self._loss(gold, scores)
 
     def _align(self, examples: Sequence[Example], *, teachers: bool = True) -> GoldBatch:
         settings = self.settings

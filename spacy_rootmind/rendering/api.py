@@ -39,9 +39,9 @@ def render(
     """Draw the parse of each sentence, with probabilities and alternatives if the Doc has them.
 
     If the Doc was parsed with `confidence`, each arc has its label and the probability of both
-    together, or if that is not known, of its head ("(head)"). If it was parsed with `alternatives`,
-    those that differ from the parse are drawn below it, in order and each tree once; the arcs that
-    differ have another colour, dashes and bold labels, and are listed in the caption.
+    together. If it was parsed with `alternatives`, those that differ from the parse are drawn below
+    it, in order and each tree once; the arcs that differ have another colour, dashes and bold
+    labels, and are listed in the caption.
     In a sentence of more than eight words, alternatives have only the words of arcs that differ,
     with "…" for the others. If a sentence has other tokens or boundaries than were parsed, its
     picture has the tree alone; if a token has another head, neither this head nor the tree has a

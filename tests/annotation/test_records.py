@@ -122,7 +122,8 @@ def test_records_are_read_as_they_were_stored(copy):
 def test_storing_again_replaces_all_records():
     doc = stored_doc()
     doc.user_data["mine"] = 1
-    details = ParseDetails(Confidence(np.ones(1, "f4"), 0.0, 0.0), tree=np.zeros(1, "i4"))
+    probs, zeros = np.ones(1, "f4"), np.zeros(1, "i4")
+    details = ParseDetails(Confidence(probs, 0.0, 0.0, zeros, probs, ("dep",)), tree=zeros)
     store_records(doc, [(5, 6, details)])
     assert read_record(doc[5:6]).confidence.head_probs.tolist() == [1.0]
     with pytest.raises(ValueError, match="expected one of the sentences that root_mst parsed"):

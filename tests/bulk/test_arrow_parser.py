@@ -182,8 +182,8 @@ def test_columns_of_empty_documents_are_empty_lists(web_pipeline):
 
 
 def test_wrong_arguments_are_refused(pipeline, tmp_path):
-    with pytest.raises(ValueError, match="expected alternatives with labelled=True"):
-        ArrowParser(pipeline, labelled=True)
+    with pytest.raises(ValueError, match="expected alternatives to be one of"):
+        ArrowParser(pipeline, alternatives="best")
     with pytest.raises(ValueError, match="Cannot load"):
         ArrowParser(tmp_path / "nothing")(table_of(TEXTS))
 

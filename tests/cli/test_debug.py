@@ -10,7 +10,7 @@ from parsers import SMALL_MODEL, join
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from spacy_rootmind.cli.debug import Findings, check_corpora, check_examples, lost_heads
+from spacy_rootmind.cli.debug import check_corpora, check_examples
 from spacy_rootmind.cli.errors import CommandError
 
 CONFIG = CONFIGS / "cpu.cfg"
@@ -103,34 +103,6 @@ def test_the_root_label_is_that_of_training(tmp_path, capsys):
     assert "dev, example 1, token 1: pred" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("words", "spaces", "n_lost"),
-    [
-        (["I", "can", "not", "go"], [1, 0, 1, 0], 0),
-        # "cannot" learns one of two arcs.
-        (["I", "cannot", "go"], [1, 1, 0], 1),
-        (["I", "c", "an", "not", "g", "o"], [1, 0, 0, 1, 0, 0], 0),
-        (["I", "can", "not", "go", "\n"], [1, 0, 1, 0, 0], 0),
-    ],
-)
-def test_heads_are_lost_where_tokens_differ(words, spaces, n_lost):
-    vocab, deps = spacy.blank("xx").vocab, ["nsubj", "aux", "advmod", "ROOT"]
-    gold = Doc(vocab, ["I", "can", "not", "go"], [1, 0, 1, 0], heads=[3] * 4, deps=deps)
-    assert lost_heads(Example(Doc(vocab, words, spaces), gold), "ROOT") == n_lost
-
-
-@pytest.mark.parametrize(("n_others", "is_many"), [(2, True), (60, False)])
-def test_many_lost_heads_are_warned_of(n_others, is_many, quickstart_docs):
-    """Three of four heads, or hardly any."""
-    vocab = spacy.blank("xx").vocab
-    gold = Doc(vocab, words=list("abcd"), spaces=[0] * 4, heads=[0] * 4, deps=["ROOT", *"xyz"])
-    examples = [Example(Doc(vocab, words=["abcd"]), gold)]
-    examples += [Example(doc.copy(), doc) for doc in quickstart_docs[:n_others]]
-    findings = Findings("train", "ROOT", n_heads=sum(len(eg.reference) for eg in examples))
-    findings.add_lost_heads(examples)
-    assert findings.problems == ({"lost_heads": ["train, example 1: 3"]} if is_many else {})
-
-
 # --- the command -------------------------------------------------------------------------------
 
 
@@ -155,19 +127,6 @@ def test_errors_have_an_exit_code_and_labels_are_compared(paths, tmp_path, capsy
     _, dev = capsys.readouterr().out.split("\ndev\n")[-2:]
     assert "Error: Words on cycles of heads: 2\n  dev, example 1, token 1\n" in dev
     assert "Warning: Labels that do not occur in the training data: 1\n  unheard: 1\n" in dev
-
-
-@pytest.mark.parametrize(("sentences", "warned"), [("auto", True), ("given", False)])
-def test_settings_of_the_parser_decide_what_is_reported(
-    sentences, warned, tmp_path, quickstart_docs, capsys
-):
-    """Boundaries cannot be learnt from Docs of one sentence."""
-    path = str(write_docs(tmp_path / "train.spacy", quickstart_docs[:50]))
-    overrides = {"components.root_mst.sentences": sentences}
-    check_corpora(CONFIG, {"paths.train": path, "paths.dev": path, **overrides})
-    train, dev = capsys.readouterr().out.split("\ndev\n")
-    assert ("Docs of one sentence each" in train) is warned
-    assert "Docs of one sentence each" not in dev
 
 
 def test_corpora_that_cannot_be_read(paths, tmp_path):

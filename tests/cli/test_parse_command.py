@@ -117,11 +117,10 @@ def test_alternatives_are_those_of_the_option(pipeline, tmp_path, name):
         [sentence] = sentences_in(tmp_path / output)
         return [sentence.comment(f"parse_{i}") for i in range(1, 12)]
 
-    first = parses("a.conllu", k=10, seed=1)
+    first = parses("a.conllu", k=10)
     assert None not in first[:10]
     assert first[10] is None
-    assert parses("b.conllu", k=10, seed=1) == first
-    assert (parses("c.conllu", k=10, seed=2) == first) is (name == "kbest")
+    assert parses("b.conllu", k=10) == first
     n_different = len(set(first[:10]))
     assert n_different == 10 if name != "sample" else n_different > 1
 
@@ -207,7 +206,6 @@ LONG = "x" * 300
         ("parse model", 2, "expected files to parse or --text, received neither"),
         ("parse model a.txt " + TEXT, 2, "files to parse or --text, received both"),
         ("parse model - --alternatives best", 2, "'best' is not one of kbest"),
-        ("parse model - --labelled", 2, "expected alternatives with labelled=True"),
         (BULK + "-n 0", 1, "Expected --n-workers to be positive or -1, received 0"),
         # Pipelines and their settings.
         ("parse no_such_model -", 1, "Cannot load no_such_model"),
@@ -325,7 +323,8 @@ def test_run_that_is_ended_by_a_signal_leaves_no_output(drastic, code, tmp_path)
     """Other signals, at any moment and for all formats: `tests/faults`."""
     source = write_texts(tmp_path / "a.txt", 20, [(10, "drastic")])
     output = tmp_path / "results" / "out.conllu"
-    command = ["parse", drastic, source, "-o", output, "--code", code, "-b", "4"]
+    command = ["parse", drastic, source, "-o", output, "--code", code]
+    command += ["--set", "nlp.batch_size=4"]
     result = run_module("spacy_rootmind", *command, cwd=tmp_path, CLI_TEST_ORDER="SIGTERM")
     assert result.returncode == 128 + signal.SIGTERM
     assert result.stderr.decode().startswith("Interrupted after ")
@@ -361,7 +360,7 @@ def test_run_that_cannot_write_is_one_error_and_leaves_nothing(
 def test_closed_stdout_ends_the_run_silently(pipeline, tmp_path):
     source = write_texts(tmp_path / "a.txt", 1000)
     command = [sys.executable, "-m", "spacy_rootmind", "parse", pipeline, source]
-    command += ["-b", "16", "--quiet"]
+    command += ["--set", "nlp.batch_size=16", "--quiet"]
     with subprocess.Popen(
         list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:

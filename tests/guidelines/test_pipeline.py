@@ -182,7 +182,8 @@ def test_treebanks_pass_the_validator(name, repairing, ud_folder):
     [path] = (ud_folder / f"UD_{name}").glob("*-ud-test.conllu")
     records = list(read_records([str(path)]))[::20]
     for record in records:
-        record.replace_tags = True
+        for row in record.sentence.rows:
+            row[2:6] = "____"
     docs = list(repairing.pipe(record.make_doc(repairing) for record in records))
     found = [status for doc in docs for status in status_of(doc) if status is not None]
     # The search for one sentence of GUM reaches its limit.

@@ -118,7 +118,8 @@ def nlp(pipeline):
 @pytest.mark.parametrize("bad", [(), (0,), (4,), (2, 3, 9), tuple(range(10))])
 def test_failures_are_reported_and_the_rest_is_parsed(component, place, bad, nlp):
     nlp.add_pipe(f"cli_test_{component.__name__}", **place)
-    parsed = list(parse_records(nlp, records(10, bad), batch_size=3))
+    nlp.batch_size = 3
+    parsed = list(parse_records(nlp, records(10, bad)))
     assert outcome(parsed) == expected(10, bad)
     reason = "returned no Doc" if component is ForgetsDoc else "cannot stand"
     assert all(reason in f.reason for f in parsed if isinstance(f, Failure))
@@ -132,7 +133,8 @@ def test_failures_are_isolated_next_to_components_that_store_no_handler(factory,
         make_fail(other.model)
     else:
         nlp.add_pipe(f"cli_test_{failing.__name__}")
-    parsed = list(parse_records(nlp, records(10, (2, 3, 9)), batch_size=3))
+    nlp.batch_size = 3
+    parsed = list(parse_records(nlp, records(10, (2, 3, 9))))
     assert outcome(parsed) == expected(10, (2, 3, 9))
     assert all("cannot stand" in f.reason for f in parsed if isinstance(f, Failure))
 
@@ -155,7 +157,8 @@ def test_failures_to_read_keep_their_place(nlp):
     given[4] = InputRecord("in", 5, text="x " * 40)
     given[6] = InputRecord("in", 7, words=["a", "\ud800"])
     given[7] = Failure("in", 8, "wrong at the end")
-    parsed = list(parse_records(nlp, iter(given), batch_size=3))
+    nlp.batch_size = 3
+    parsed = list(parse_records(nlp, iter(given)))
     assert outcome(parsed) == expected(8, (2, 4, 6, 7))
     assert "E088" in parsed[4].reason
     assert "surrogates" in parsed[6].reason
@@ -169,7 +172,8 @@ def test_records_are_read_as_they_are_needed(nlp):
         for n_read in itertools.count(1):
             yield InputRecord("in", n_read, text="It rained.")
 
-    parsed = parse_records(nlp, endless(), batch_size=4)
+    nlp.batch_size = 4
+    parsed = parse_records(nlp, endless())
     for n_back, _ in enumerate(itertools.islice(parsed, 200), start=1):
         assert n_read <= n_back + 4
     parsed.close()
@@ -180,7 +184,8 @@ def test_input_error_ends_the_stream(nlp):
         yield from records(3)
         raise InputError("the disk is gone")
 
-    parsed = parse_records(nlp, broken(), batch_size=2)
+    nlp.batch_size = 2
+    parsed = parse_records(nlp, broken())
     with pytest.raises(InputError, match="disk is gone"):
         list(parsed)
 
