@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import srsly
-from commandline import run_module
 from conftest import ROOT
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -45,11 +44,6 @@ def test_pipeline_allows_the_version(web_pipeline):
     required = {requirement.name: requirement.specifier for requirement in found}
     assert set(required) == {"spacy", "spacy-rootmind"}
     assert required["spacy-rootmind"].contains(spacy_rootmind.__version__)
-
-
-def test_command_line_prints_the_version(tmp_path):
-    done = run_module("spacy_rootmind", "--version", cwd=tmp_path)
-    assert done.stdout.decode() == f"spacy-rootmind {spacy_rootmind.__version__}\n"
 
 
 # Extras that CI does not install, and that of the site, which does not install on Python 3.10.

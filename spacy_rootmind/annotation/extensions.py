@@ -292,10 +292,8 @@ ATTRIBUTES: tuple[Attribute, ...] = (
     (Span, "arcs", Getter("arcs")),
     (Span, "trees", Getter("trees")),
     (Span, "guideline_status", Getter("guideline_status")),
+    (Token, "words", get_words),
 )
-
-
-WORDS: tuple[Attribute, ...] = ((Token, "words", get_words),)
 
 
 def register_extensions() -> None:
@@ -307,20 +305,15 @@ def register_extensions() -> None:
     Raises
     ------
     ValueError
-        If there is another attribute of the same name.
+        If there is another attribute of the same name. Nothing is registered then.
     """
-    register(*ATTRIBUTES, *WORDS)
-
-
-def register(*attributes: Attribute) -> None:
-    """Register some attributes; raises as `register_extensions`, before anything is registered."""
-    for owner, name, getter in attributes:
+    for owner, name, getter in ATTRIBUTES:
         if owner.has_extension(name) and owner.get_extension(name)[2] != getter:
             raise ValueError(
                 f"expected the name {owner.__name__}._.{name} to be free, found an extension "
                 f"attribute of your own: remove it with "
                 f"{owner.__name__}.remove_extension({name!r}), or rename it"
             )
-    for owner, name, getter in attributes:
+    for owner, name, getter in ATTRIBUTES:
         if not owner.has_extension(name):
             owner.set_extension(name, getter=getter)

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
-from spacy_rootmind import __version__
 from spacy_rootmind.cli.errors import CommandError
 from spacy_rootmind.cli.options import (
     BulkOptions,
@@ -38,23 +37,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-
-
-def print_version(is_wanted: bool) -> None:
-    """Print the version and exit."""
-    if is_wanted:
-        typer.echo(f"spacy-rootmind {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def main_options(
-    version: Annotated[
-        bool,
-        Option("--version", help="Print the version", callback=print_version, is_eager=True),
-    ] = False,
-) -> None:
-    """Read the options that come before the command."""
 
 
 @app.command("parse", no_args_is_help=True)

@@ -23,7 +23,7 @@ from spacy.vocab import Vocab
 from thinc.api import Config, Model, Optimizer, set_dropout_rate, to_numpy
 
 from spacy_rootmind.annotation.alignment import single_counterparts
-from spacy_rootmind.annotation.extensions import WORDS, register
+from spacy_rootmind.annotation.extensions import register_extensions
 from spacy_rootmind.annotation.words import (
     Expansion,
     read_expansion,
@@ -88,7 +88,7 @@ class MWTExpander(TrainablePipe):
         self.cfg: dict[str, Any] = {"labels": [], "tokens": {}, "words": {}}
         self._prior = Prior([])
         self._prior_of: dict[str, Any] | None = None
-        register(*WORDS)
+        register_extensions()
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer, set_dropout_rate
 
-from spacy_rootmind.annotation.extensions import ATTRIBUTES, register
+from spacy_rootmind.annotation.extensions import register_extensions
 from spacy_rootmind.annotation.gold import GoldBatch, gold_boundaries
 from spacy_rootmind.annotation.noun_chunks import NounChunks, adopt_noun_chunks, set_noun_chunks
 from spacy_rootmind.annotation.sentences import TokenRow
@@ -191,7 +191,7 @@ class RootMST(TrainablePipe):
         """Change the settings here, and not in the config, which `configure` changes as well."""
         # First, as it fails if the user has attributes of the same names.
         if settings.finds_details or settings.guidelines is not None:
-            register(*ATTRIBUTES)
+            register_extensions()
         self.settings = settings
 
     @property
