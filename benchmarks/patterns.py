@@ -1,7 +1,7 @@
 """Scores of patterns over all trees, and in the parse alone, on a treebank.
 
-For trained pipelines, a treebank as a .spacy file, on gold tokens, and patterns as `bulk` reads
-them. The matches of spaCy's DependencyMatcher in the treebank are right. For each pattern:
+For trained pipelines, a treebank as a .spacy file, on gold tokens, and patterns with their keys as
+JSONL. The matches of spaCy's DependencyMatcher in the treebank are right. For each pattern:
 
 - precision, recall and F of the matches in the parse;
 - average precision: the mean, over all right matches, of the precision down to each; of the matches
@@ -19,6 +19,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
+import srsly
 from lib.confidence import reliability
 from lib.options import add_pipelines, make_parser
 from lib.pipelines import load, on_gold_tokens, read_gold
@@ -28,7 +29,6 @@ from spacy.matcher import DependencyMatcher
 from spacy.tokens import Doc
 
 from spacy_rootmind import TreeMatcher
-from spacy_rootmind.matching.matcher import read_pattern_file
 
 PATTERNS = Path(__file__).parent / "patterns.jsonl"
 WANTED = (0.5, 0.7, 0.8, 0.9, 0.95)
@@ -169,7 +169,8 @@ def main() -> None:
     parser.add_argument("--patterns", type=Path, default=PATTERNS, help="JSONL; by default, ours")
     parser.add_argument("--threshold", type=float, default=0.01, help="least probability")
     options = parser.parse_args()
-    docs, patterns = read_gold(options.corpus, options.limit), read_pattern_file(options.patterns)
+    docs = read_gold(options.corpus, options.limit)
+    patterns = [(row["key"], row["pattern"]) for row in srsly.read_jsonl(options.patterns)]
     parts = [
         part
         for model in options.models

@@ -128,17 +128,14 @@ class ArrowParser:
             return _loaded[key]
 
     def parse(
-        self,
-        records: InputRecords,
-        counts: Counts | None = None,
-        convert: Callable[[Doc, InputRecord], list[Row]] = sentence_rows,
+        self, records: InputRecords, counts: Counts | None = None
     ) -> Iterator[pa.RecordBatch]:
         """Parse documents; yield batches of rows, in order, and add to the counts.
 
         Raises ValueError if the pipeline cannot be loaded.
         """
         rows: list[Row] = []
-        for found in self.convert(records, convert, counts or Counts()):
+        for found in self.convert(records, sentence_rows, counts or Counts()):
             if isinstance(found, Failure):
                 rows.append({"id": found.id, "error": found.error})
             else:

@@ -2,7 +2,6 @@
 
 - `parts/part-0000000.parquet`, ...: the parses of each part of the input; also `.conllu`, `.jsonl`
   and `.spacy`. There is nothing else in `parts`, so that any reader can read it as a folder.
-- `_relations/part-0000000.parquet`, ...: with patterns, their matches in each part.
 - `_done/part-0000000.json`, ...: the done-markers of formats other than Parquet.
 - `_manifest.json`: everything that the output depends on, with the input files, and the part of the
   input that each file holds: the number of the input file, start and stop, in bytes or rows, and

@@ -9,37 +9,30 @@ started.
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from itertools import islice
 from typing import Any
 from uuid import uuid4
 
 import fsspec
-import pyarrow as pa
 import pyarrow.parquet as pq
 from fsspec.implementations.local import LocalFileSystem
 from spacy.tokens import Doc
 
-from spacy_rootmind.bulk.arrow_parser import BATCH_ROWS, ArrowParser
-from spacy_rootmind.bulk.schema import RELATION_ROWS
+from spacy_rootmind.bulk.arrow_parser import ArrowParser
 from spacy_rootmind.bulk.sources import Part, read_part
-from spacy_rootmind.bulk.to_rows import Row, relation_rows, sentence_rows
 from spacy_rootmind.formats.records import KILLED, Failure, InputRecord, InputRecords
 from spacy_rootmind.formats.registry import DOCS, PARQUET, make_output
-from spacy_rootmind.matching.matcher import TreeMatcher
 from spacy_rootmind.parsing.stream import Counts
 
-# The folders of files with parses, with relations, and of done-markers.
-PARTS, RELATIONS, DONE = "parts", "_relations", "_done"
+# The folders of files with parses, and of done-markers.
+PARTS, DONE = "parts", "_done"
 # Names of temporary files, outside the folder of parses.
 TEMPORARY = ".bulk-{unique}.tmp"
 # In the metadata of Parquet.
 COUNTS = "spacy_rootmind.bulk.counts"
-
-Convert = Callable[[Doc, InputRecord], Any]
 
 
 class JobError(Exception):
@@ -124,15 +117,11 @@ def parse_part(job: Job, part: Part, killers: frozenset[int] = frozenset()) -> C
     job.check()
     counts = Counts()
     records = without_killers(read_part(part, job.parser), killers)
-    with (
-        new_file(fs, folder, job.data_name(part.number)) as stream,
-        # Complete before the part counts as done.
-        find_relations(job, fs, folder, part.number) as with_relations,
-    ):
+    with new_file(fs, folder, job.data_name(part.number)) as stream:
         if job.form == PARQUET:
-            write_rows(job.parser, records, stream, counts, with_relations(sentence_rows))
+            write_rows(job.parser, records, stream, counts)
             return counts
-        failed = write_docs(job, records, stream, counts, with_relations)
+        failed = write_docs(job, records, stream, counts)
     with new_file(fs, folder, done) as stream:
         marker = {"counts": asdict(counts), "failed": failed}
         stream.write(json.dumps(marker, indent=1).encode("utf8"))
@@ -157,37 +146,6 @@ def new_file(fs: Any, folder: str, name: str) -> Iterator[Any]:
         raise
 
 
-@contextmanager
-def find_relations(
-    job: Job, fs: Any, folder: str, number: int
-) -> Iterator[Callable[[Convert], Convert]]:
-    """Write the relations of a part, if there are patterns; wraps what converts its Docs."""
-    settings = job.parser.settings.relations
-    if settings is None:
-        yield lambda convert: convert
-        return
-    matcher = TreeMatcher(job.parser.load().vocab)
-    for key, pattern in settings.patterns:
-        matcher.add(key, [pattern])
-    name = f"{RELATIONS}/part-{number:07}.{PARQUET}"
-    with (
-        new_file(fs, folder, name) as stream,
-        pq.ParquetWriter(stream, RELATION_ROWS, compression="zstd") as writer,
-    ):
-        rows: list[Row] = []
-
-        def collect(convert: Convert, doc: Doc, record: InputRecord) -> Any:
-            converted = convert(doc, record)
-            rows.extend(relation_rows(doc, matcher(doc, settings.threshold), record))
-            if len(rows) >= BATCH_ROWS:
-                writer.write_table(pa.Table.from_pylist(rows, RELATION_ROWS))
-                rows.clear()
-            return converted
-
-        yield lambda convert: partial(collect, convert)
-        writer.write_table(pa.Table.from_pylist(rows, RELATION_ROWS))
-
-
 def is_temporary(name: str) -> bool:
     """Whether a name is one that `new_file` gives to a file that is not complete."""
     return name.startswith(".bulk-") and name.endswith(".tmp")
@@ -206,12 +164,10 @@ def without_killers(records: InputRecords, killers: frozenset[int]) -> InputReco
 # --- Parquet -----------------------------------------------------------------------------------
 
 
-def write_rows(
-    parser: ArrowParser, records: InputRecords, stream: Any, counts: Counts, convert: Convert
-) -> None:
+def write_rows(parser: ArrowParser, records: InputRecords, stream: Any, counts: Counts) -> None:
     """Write the rows of documents as Parquet, with their counts in the metadata."""
     with pq.ParquetWriter(stream, parser.schema, compression="zstd") as writer:
-        for batch in parser.parse(records, counts, convert):
+        for batch in parser.parse(records, counts):
             writer.write_batch(batch)
         writer.add_key_value_metadata({COUNTS: json.dumps(asdict(counts))})
 
@@ -220,11 +176,7 @@ def write_rows(
 
 
 def write_docs(
-    job: Job,
-    records: InputRecords,
-    stream: Any,
-    counts: Counts,
-    with_relations: Callable[[Convert], Convert],
+    job: Job, records: InputRecords, stream: Any, counts: Counts
 ) -> list[dict[str, Any]]:
     """Write Docs in the job's format.
 
@@ -241,7 +193,7 @@ def write_docs(
             record.fields["id"] = record.id
         return output.prepare(doc, record)
 
-    for found in job.parser.convert(records, with_relations(convert), counts):
+    for found in job.parser.convert(records, convert, counts):
         if isinstance(found, Failure):
             failed.append({"id": found.id, "error": found.error})
         else:

@@ -50,16 +50,3 @@ SENTENCES = pa.schema(
     ],
     metadata=METADATA,
 )
-# Matches of patterns, by their own columns.
-RELATION_ROWS = pa.schema(
-    [
-        pa.field("id", pa.string()),
-        pa.field("sentence", pa.int32()),
-        pa.field("key", pa.string()),
-        pa.field("tokens", STRINGS),
-        pa.field("offsets", pa.list_(pa.int64())),
-        pa.field("prob", pa.float64()),
-        pa.field("in_parse", pa.bool_()),
-    ],
-    metadata=METADATA,
-)

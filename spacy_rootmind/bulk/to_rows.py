@@ -13,7 +13,6 @@ from spacy_rootmind.annotation.records import has_records
 from spacy_rootmind.annotation.words import get_words, has_expansions, read_expansion
 from spacy_rootmind.bulk.schema import SENTENCES
 from spacy_rootmind.formats.records import InputRecord
-from spacy_rootmind.matching.matcher import TreeMatch
 
 Row = dict[str, Any]
 # Annotation of tokens that the pipeline may set: the column, and spaCy's name.
@@ -101,23 +100,6 @@ def _add_details(row: Row, sentence: Span) -> None:
             {"log_prob": parse.log_prob, "heads": parse.heads.tolist(), "deps": parse.deps}
             for parse in details.parses
         ]
-
-
-def relation_rows(doc: Doc, matches: Sequence[TreeMatch], record: InputRecord) -> list[Row]:
-    """Make a row per match in the Doc of a record."""
-    numbers = {sentence.start: i for i, sentence in enumerate(doc.sents)}
-    return [
-        {
-            "id": record.id,
-            "sentence": numbers[match.tokens[0].sent.start],
-            "key": match.key,
-            "tokens": [token.text for token in match.tokens],
-            "offsets": [token.idx for token in match.tokens],
-            "prob": match.prob,
-            "in_parse": match.in_parse,
-        }
-        for match in matches
-    ]
 
 
 def sentence_batch(rows: Sequence[Row]) -> pa.RecordBatch:

@@ -3,10 +3,9 @@
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
-from typing import Any
 
 from spacy_rootmind.bulk.arrow_parser import ArrowParser
 from spacy_rootmind.bulk.engine import (
@@ -28,8 +27,6 @@ from spacy_rootmind.cli.messages import (
 from spacy_rootmind.cli.options import BulkOptions
 from spacy_rootmind.cli.signals import Interrupted, stop_signals
 from spacy_rootmind.formats.registry import PARQUET
-from spacy_rootmind.matching.matcher import read_pattern_file
-from spacy_rootmind.parsing.settings import RelationSettings
 from spacy_rootmind.parsing.stream import Counts
 
 # Larger parts lose more work when a worker dies, smaller ones make more files. Small inputs still
@@ -78,12 +75,8 @@ def bulk(options: BulkOptions) -> int:
 def _bulk(options: BulkOptions, messages: Messages) -> int:
     form = options.to_format
     options.settings.check_output(form)
-    settings = options.settings
-    if options.patterns is not None:
-        relations = RelationSettings(read_patterns(options.patterns), options.match_threshold)
-        settings = replace(settings, relations=relations)
     parser = ArrowParser(
-        settings,
+        options.settings,
         text=options.text_column,
         tokens=options.tokens_column,
         id_column=options.id_column,
@@ -112,14 +105,6 @@ def _bulk(options: BulkOptions, messages: Messages) -> int:
     if not progress.failed:
         folder.remove_temporary()
     return _report(options, messages, progress, len(parts))
-
-
-def read_patterns(name: str) -> tuple[tuple[str, list[dict[str, Any]]], ...]:
-    """Read a file of patterns; CommandError names the first line that is not valid."""
-    try:
-        return read_pattern_file(name)
-    except (OSError, ValueError) as error:
-        raise CommandError(f"Cannot read patterns from {name}", str(error)) from error
 
 
 def part_bytes(sources: Sequence[Source]) -> int:

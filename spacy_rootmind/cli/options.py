@@ -112,14 +112,6 @@ class BulkOptions:
     """Column of tokens in Parquet."""
     id_column: Annotated[str, Option()] = "id"
     """Column that identifies documents in Parquet."""
-    patterns: Annotated[str | None, Option("--patterns", metavar="FILE")] = None
-    """Write the matches of patterns over all trees, as Parquet next to the parses. FILE is JSONL:
-    {"key": ..., "pattern": [...]}, as for spaCy's DependencyMatcher.
-    """
-    match_threshold: Annotated[
-        float, Option("--match-threshold", metavar="PROBABILITY", min=0, max=1)
-    ] = 0.05
-    """Least probability of matches, with --patterns."""
     part_size: Annotated[int | None, Option("--part-size", metavar="BYTES", min=1)] = None
     """Size of the parts that the input is cut into; when a process dies, its part is parsed again;
     by default up to 4 MiB.

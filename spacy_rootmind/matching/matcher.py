@@ -1,6 +1,5 @@
 """`TreeMatcher`: patterns of dependency trees over all trees of each sentence."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -148,31 +147,6 @@ class TreeMatcher:
             doc = Doc(self.vocab, words=new, heads=list(range(len(new))), deps=new)
             self._accepted.update(zip(new, self._labels.test(doc).T, strict=True))
         return np.array([self._accepted[label] for label in labels]).T
-
-
-def read_pattern_file(path: str) -> tuple[tuple[str, list[dict[str, Any]]], ...]:
-    """Read keys and patterns from JSONL, `{"key": ..., "pattern": [...]}`.
-
-    Raises ValueError, which names the line, if one is not valid.
-    """
-    matcher, found = TreeMatcher(Vocab()), []
-    with open(path, encoding="utf8") as lines:
-        for number, line in enumerate(lines, start=1):
-            try:
-                if not line.strip():
-                    continue
-                row = json.loads(line)
-                if not isinstance(row, dict) or row.keys() != {"key", "pattern"}:
-                    raise ValueError(
-                        f'expected {{"key": ..., "pattern": [...]}}, found {row!r:.80}'
-                    )
-                matcher.add(row["key"], [row["pattern"]])
-            except (ValueError, RecursionError) as error:
-                raise ValueError(f"line {number}: {error}") from error
-            found.append((row["key"], row["pattern"]))
-    if not found:
-        raise ValueError("expected at least one pattern, found none")
-    return tuple(found)
 
 
 def read_trees(sentence: Span) -> SentenceTrees:

@@ -46,7 +46,6 @@ def load_pipeline(settings: ParserSettings) -> Language:
         ("--arcs", "arc_threshold", settings.arcs),
         ("--distributions", "distribution_threshold", settings.distributions),
         ("--alternatives", "alternatives", alternatives_method(settings)),
-        ("--patterns", "keep_trees", None if settings.relations is None else True),
     ):
         if value is not None:
             try:

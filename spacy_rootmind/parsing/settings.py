@@ -40,14 +40,6 @@ def choice(*flags: str, of: Sequence[str], help: str | None = None) -> Any:
 
 
 @dataclass(frozen=True)
-class RelationSettings:
-    """Patterns, each with its key, and the least probability of their matches."""
-
-    patterns: tuple[tuple[str, list[dict[str, Any]]], ...]
-    threshold: float = 0.05
-
-
-@dataclass(frozen=True)
 class ParserSettings:
     """How to parse, and which given annotation to keep.
 
@@ -70,8 +62,6 @@ class ParserSettings:
     """Write alternative parses; by default as set in the pipeline."""
     k: Annotated[int, Option("-k", min=1)] = 5
     """Parses per sentence, with --alternatives."""
-    relations: "RelationSettings | None" = None
-    """Patterns to match over all trees, for which these are kept."""
     code: Annotated[str | None, Option("--code", "-c", metavar="FILE")] = None
     """Python file with registered functions to import."""
     keep_heads: Annotated[bool, Option("--keep-heads")] = False

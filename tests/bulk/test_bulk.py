@@ -108,61 +108,27 @@ SUBJECT = {
 }
 
 
-@pytest.mark.parametrize("form", ["parquet", "jsonl"])
-def test_relations_are_matches_over_all_trees(
-    form, pipeline, trained, address, corpus, texts, tmp_path
-):
-    patterns = tmp_path / "patterns.jsonl"
-    patterns.write_text(json.dumps({"key": "subject", "pattern": [VERB, SUBJECT]}) + "\n\n")
+def test_trees_that_are_kept_can_be_searched(pipeline, address, corpus, texts, tmp_path):
     output = tmp_path / "output"
-    found = {"patterns": str(patterns), "match_threshold": 0.2, "to_format": form}
-    assert bulk(options(pipeline, address, [corpus], output, **found)) == 0
-    files = sorted(path.stem for path in output.glob("_relations/*"))
-    assert files == sorted(path.stem for path in output.glob("parts/*"))
-    rows = rows_of(output / "_relations")
-    nlp, expected = spacy.load(pipeline), []
-    configure(nlp, keep_trees=True)
+    kept = {"components.root_mst.keep_trees": True}
+    settings = ParserSettings(str(pipeline), overrides=kept)
+    run = options(pipeline, address, [corpus], output, settings=settings, to_format="spacy")
+    assert bulk(run) == 0
+    nlp = spacy.load(pipeline, config=kept)
     matcher = TreeMatcher(nlp.vocab)
     matcher.add("subject", [[VERB, SUBJECT]])
-    for text in texts:
-        doc = nlp(text)
-        starts = [sentence.start for sentence in doc.sents]
-        for match in matcher(doc, 0.2):
-            places = [token.idx for token in match.tokens]
-            sentence = starts.index(match.tokens[0].sent.start)
-            expected.append((sentence, places, pytest.approx(match.prob, abs=1e-4), match.in_parse))
-    columns = ("sentence", "offsets", "prob", "in_parse")
-    assert [tuple(row[name] for name in columns) for row in rows] == expected
-    assert len(rows) > N_TEXTS
-    # The whole folder is still one of parses.
-    if form == "parquet":
-        assert_parsed_once(output, trained, texts)
-        parses = {(row["id"], row["sentence"]): row for row in rows_of(output)}
-        for row in rows:
-            own = parses[row["id"], row["sentence"]]
-            places = [own["offsets"].index(place - own["start"]) for place in row["offsets"]]
-            assert [own["tokens"][place] for place in places] == row["tokens"]
-    with pytest.raises(SettingsError, match="other settings"):
-        bulk(options(pipeline, address, [corpus], output, **found | {"match_threshold": 0.3}))
 
+    def find(docs):
+        return sorted(
+            (doc.text, [token.i for token in match.tokens], match.in_parse)
+            for doc in docs
+            for match in matcher(doc, 0.2)
+        )
 
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        (["{"], "line 1: Expecting property name"),
-        ([json.dumps({"key": "a", "pattern": [VERB]}), '{"key": "b"}'], 'line 2: expected {"key"'),
-        ([json.dumps({"key": "a", "pattern": [SUBJECT]})], r"line 1: \[E099\]"),
-        ([json.dumps({"key": 1, "pattern": [VERB]})], "line 1: expected .*TypeError: .*the key"),
-        ([""], "expected at least one pattern"),
-    ],
-)
-def test_invalid_patterns_stop_before_work(lines, message, address, corpus, tmp_path):
-    patterns = tmp_path / "patterns.jsonl"
-    patterns.write_text("\n".join(lines))
-    with pytest.raises(CommandError, match="Cannot read patterns") as error:
-        bulk(options("none", address, [corpus], tmp_path / "output", patterns=str(patterns)))
-    assert re.search(message, error.value.text)
-    assert not (tmp_path / "output").exists()
+    files = output.glob("parts/*.spacy")
+    found = find(doc for path in files for doc in DocBin().from_disk(path).get_docs(nlp.vocab))
+    assert found == find(map(nlp, texts))
+    assert len(found) > N_TEXTS
 
 
 @pytest.mark.parametrize("form", ["parquet", "spacy"])
