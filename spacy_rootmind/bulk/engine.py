@@ -19,8 +19,9 @@ import distributed
 from distributed import Client, Future, KilledWorker, LocalCluster, as_completed
 from distributed.client import ClosedClientError
 
-from spacy_rootmind.bulk.part import Job, JobError, count_documents, parse_part, try_documents
+from spacy_rootmind.bulk.part import Job, count_documents, parse_part, try_documents
 from spacy_rootmind.bulk.sources import Part
+from spacy_rootmind.parsing.settings import RunError
 
 # The settings of a cluster that this package starts.
 SETTINGS = {
@@ -51,13 +52,11 @@ PATIENCE = 120.0
 CHECK = 5.0
 LOOK = 0.05
 
+HINT = "Run the same command again to continue."
+
 Item = TypeVar("Item")
 # Each item with the result of a function, or with the error that it raised.
 Results = Iterator[tuple[Item, Any]]
-
-
-class LostClusterError(Exception):
-    """The scheduler is gone or has forgotten the parts, or no workers are left."""
 
 
 @contextmanager
@@ -88,8 +87,7 @@ def connect(scheduler: str | None, n_workers: int) -> Iterator[Client]:
 def run_parts(client: Client, job: Job, parts: Sequence[Part]) -> Results[Part]:
     """Parse parts; yield each with its `Counts` or error, those that kill their workers last.
 
-    Raises JobError if a worker cannot do any part. Raises LostClusterError if the scheduler or all
-    workers are gone.
+    Raises RunError if a worker cannot do any part, or the scheduler or all workers are gone.
     """
     killed: list[Part] = []
     for part, result in results(client, partial(parse_part, job), parts, retries=RETRIES):
@@ -130,7 +128,7 @@ def results(
                 if client.nthreads():
                     seen = now
                 elif now > seen + PATIENCE:
-                    raise LostClusterError("No workers are left, and no new one has come")
+                    raise RunError("No workers are left, and no new one has come", HINT)
                 # Dask does not report a result that was lost with its worker, if it is an error
                 # when it is computed again.
                 found += [(future, None) for future in running if future.status == "error"]
@@ -138,14 +136,14 @@ def results(
                 if future in running:
                     if future.status == "error":
                         result = future.exception()
-                        if isinstance(result, JobError):
+                        if isinstance(result, RunError):
                             raise result
                     elif future.cancelled():
                         raise result
                     yield running.pop(future), result
                     future.release()
     except (OSError, distributed.CancelledError, ClosedClientError) as error:
-        raise LostClusterError("The scheduler is gone, or has restarted") from error
+        raise RunError("The scheduler is gone, or has restarted", HINT) from error
 
 
 def find_killers(client: Client, job: Job, part: Part) -> set[int]:

@@ -18,7 +18,7 @@ import fsspec
 from spacy_rootmind.bulk.part import Job, describe_differences, is_temporary, new_file
 from spacy_rootmind.bulk.schema import VERSION
 from spacy_rootmind.bulk.sources import Part, Source
-from spacy_rootmind.parsing.settings import SettingsError
+from spacy_rootmind.parsing.settings import RunError
 
 FORMAT = 2
 MANIFEST = "_manifest.json"
@@ -42,7 +42,7 @@ class OutputFolder:
     def start(self, cut: Callable[[Source], Cuts]) -> list[Part]:
         """Open the folder, and return all parts of the run; a new run cuts its input.
 
-        Raises SettingsError if the folder holds other files, or a run with other settings or
+        Raises RunError if the folder holds other files, or a run with other settings or
         another input. Raises OSError if it cannot be read or written.
         """
         if not self._has_run():
@@ -63,7 +63,7 @@ class OutputFolder:
         """Make the folder, which may have what a run left that was killed while it started."""
         names = {name for name in self._names() if not is_temporary(name)}
         if names:
-            raise SettingsError(
+            raise RunError(
                 f"{self.path} is not empty, and was not written by this version of `bulk`",
                 f"It has {', '.join(sorted(names)[:3])}. Give another --output.",
             )
@@ -103,7 +103,7 @@ class OutputFolder:
             run, places = manifest["run"], manifest["parts"]
             before = [Source(**source) for source in manifest["inputs"]]
         except (ValueError, KeyError, TypeError) as error:
-            raise SettingsError(
+            raise RunError(
                 f"{self.manifest} is damaged, or of another version: {error!r}",
                 "Give another --output.",
             ) from error
@@ -112,7 +112,7 @@ class OutputFolder:
             ("of another input", "files", _changes(before, self.sources)),
         ):
             if changes:
-                raise SettingsError(
+                raise RunError(
                     f"{self.path} has parses {what}",
                     f"{'; '.join(changes)}. Use the same {expected}, or give another --output.",
                 )

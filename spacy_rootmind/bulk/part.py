@@ -25,6 +25,7 @@ from spacy_rootmind.bulk.arrow_parser import ArrowParser
 from spacy_rootmind.bulk.sources import Part, read_part
 from spacy_rootmind.formats.records import KILLED, Failure, InputRecord, InputRecords
 from spacy_rootmind.formats.registry import DOCS, PARQUET, make_output
+from spacy_rootmind.parsing.settings import RunError
 from spacy_rootmind.parsing.stream import Counts
 
 # The folders of files with parses, and of done-markers.
@@ -33,10 +34,6 @@ PARTS, DONE = "parts", "_done"
 TEMPORARY = ".bulk-{unique}.tmp"
 # In the metadata of Parquet.
 COUNTS = "spacy_rootmind.bulk.counts"
-
-
-class JobError(Exception):
-    """A worker cannot do any part of the job."""
 
 
 @dataclass(frozen=True)
@@ -53,16 +50,14 @@ class Job:
 
     def check(self) -> None:
         """Check that this process has the same pipeline as the one that started the run."""
-        try:
-            found = identity_of(self.parser)
-        except ValueError as error:
-            raise JobError(str(error)) from error
+        found = identity_of(self.parser)
         if found != self.identity:
             differences = describe_differences(self.identity, found)
-            raise JobError(
-                f"expected the same files of {self.parser.settings.pipeline} and the same packages "
+            raise RunError(
+                "Workers cannot parse",
+                f"Expected the same files of {self.parser.settings.pipeline} and the same packages "
                 f"as where the run was started, found others ({'; '.join(differences)}): install "
-                f"the same versions on all machines"
+                f"the same versions on all machines.",
             )
 
     def data_name(self, number: int) -> str:
@@ -107,7 +102,7 @@ def parse_part(job: Job, part: Part, killers: frozenset[int] = frozenset()) -> C
     `killers` are the numbers of documents in the part that killed their processes: they are not
     parsed, and become errors.
 
-    Raises JobError if the pipeline is missing or another one. Raises OSError if reading or writing
+    Raises RunError if the pipeline is missing or another one. Raises OSError if reading or writing
     fails.
     """
     fs, folder = fsspec.core.url_to_fs(job.output)

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
-from spacy_rootmind.cli.errors import CommandError
 from spacy_rootmind.cli.options import (
     BulkOptions,
     ConfigOptions,
@@ -24,7 +23,7 @@ from spacy_rootmind.cli.options import (
     with_options,
 )
 from spacy_rootmind.formats.lines import InputError
-from spacy_rootmind.parsing.settings import ParserSettings, SettingsError
+from spacy_rootmind.parsing.settings import ParserSettings, RunError
 
 COMMAND = "python -m spacy_rootmind"
 HELP = """Make a training config with root_mst, check its corpora, or parse files."""
@@ -81,11 +80,11 @@ def bulk_command(pipeline: Pipeline, overrides: Overrides = None, **values: Any)
     """
     options = make_options(BulkOptions, overrides, pipeline=pipeline, **values)
     if options.n_workers == 0:
-        raise CommandError("Expected --n-workers to be positive or -1, received 0")
+        raise RunError("Expected --n-workers to be positive or -1, received 0")
     try:
         from spacy_rootmind.cli.bulk import bulk
     except ImportError as error:
-        raise CommandError(
+        raise RunError(
             f"Cannot import {error.name or 'pyarrow'}",
             "Install what `bulk` needs: python -m pip install pyarrow distributed fsspec",
         ) from error
@@ -138,7 +137,7 @@ def main() -> None:
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         app(prog_name=COMMAND)
-    except (CommandError, SettingsError) as error:
+    except RunError as error:
         fail(error.title, error.text)
     except InputError as error:
         fail(f"Cannot read the input: {error}")

@@ -8,15 +8,10 @@ from functools import partial
 from time import perf_counter
 
 from spacy_rootmind.bulk.arrow_parser import ArrowParser
-from spacy_rootmind.bulk.engine import (
-    LostClusterError,
-    connect,
-    run_parts,
-)
+from spacy_rootmind.bulk.engine import HINT, connect, run_parts
 from spacy_rootmind.bulk.folder import OutputFolder
-from spacy_rootmind.bulk.part import Job, JobError, identity_of, read_counts
+from spacy_rootmind.bulk.part import Job, identity_of, read_counts
 from spacy_rootmind.bulk.sources import END, Part, Source, cut_source, list_sources
-from spacy_rootmind.cli.errors import CommandError
 from spacy_rootmind.cli.messages import (
     Bar,
     Messages,
@@ -27,6 +22,7 @@ from spacy_rootmind.cli.messages import (
 from spacy_rootmind.cli.options import BulkOptions
 from spacy_rootmind.cli.signals import Interrupted, stop_signals
 from spacy_rootmind.formats.registry import PARQUET
+from spacy_rootmind.parsing.settings import RunError
 from spacy_rootmind.parsing.stream import Counts
 
 # Larger parts lose more work when a worker dies, smaller ones make more files. Small inputs still
@@ -35,7 +31,6 @@ MAX_PART_BYTES = 4 << 20
 MIN_PART_BYTES = 64 << 10
 FEW_PARTS = 64
 READERS_OF_COUNTS = 16
-HINT = "Run the same command again to continue."
 FAILED_HINT = f"{HINT} After a change of the input, give another --output."
 
 
@@ -57,7 +52,7 @@ class Progress:
 def bulk(options: BulkOptions) -> int:
     """Run the command; returns the exit code.
 
-    Raises CommandError, SettingsError, InputError if it cannot start, or has to stop.
+    Raises RunError, InputError if it cannot start, or has to stop.
     """
     messages = Messages(options.quiet)
     try:
@@ -66,10 +61,6 @@ def bulk(options: BulkOptions) -> int:
     except Interrupted as stop:
         messages.show("fail", "Interrupted", HINT)
         return 128 + stop.number
-    except LostClusterError as error:
-        raise CommandError(str(error), HINT) from error
-    except JobError as error:
-        raise CommandError("Workers cannot parse", str(error)) from error
 
 
 def _bulk(options: BulkOptions, messages: Messages) -> int:
@@ -91,7 +82,7 @@ def _bulk(options: BulkOptions, messages: Messages) -> int:
         parts = folder.start(cut)
         done = folder.done(parts)
     except OSError as error:
-        raise CommandError(f"Cannot write {options.output}: {error}") from error
+        raise RunError(f"Cannot write {options.output}: {error}") from error
     if done:
         messages.show("info", f"{len(done)} of {len(parts)} parts are already finished")
     present = {part.number for part in done}
@@ -147,7 +138,7 @@ def _run(
     except OSError as error:
         if options.scheduler is None:
             raise
-        raise CommandError(f"Cannot reach the scheduler {options.scheduler}: {error}") from error
+        raise RunError(f"Cannot reach the scheduler {options.scheduler}: {error}") from error
 
 
 def _report(options: BulkOptions, messages: Messages, progress: Progress, n_parts: int) -> int:

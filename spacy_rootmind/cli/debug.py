@@ -22,13 +22,13 @@ from wasabi import Printer
 from spacy_rootmind.annotation.gold import count_labels, on_cycles
 from spacy_rootmind.annotation.reading import annotated_heads, choose_root_label
 from spacy_rootmind.annotation.sentences import sentence_starts, words_of
-from spacy_rootmind.cli.errors import CommandError
 from spacy_rootmind.compat import (
     ConfigSchemaTraining,
     load_model_from_config,
     resolve_dot_names,
     show_validation_error,
 )
+from spacy_rootmind.parsing.settings import RunError
 from spacy_rootmind.trees.conventions import MISSING
 
 # How many places of each kind of problem are shown.
@@ -106,7 +106,7 @@ def check_examples(
 def check_corpora(config_path: Path, overrides: dict[str, Any]) -> int:
     """Run the command; returns the exit code.
 
-    Raises CommandError if the pipeline has no `root_mst`, or a corpus cannot be read.
+    Raises RunError if the pipeline has no `root_mst`, or a corpus cannot be read.
     """
     with show_validation_error(config_path):
         config = load_config(config_path, overrides=overrides)
@@ -114,7 +114,7 @@ def check_corpora(config_path: Path, overrides: dict[str, Any]) -> int:
         interpolated = nlp.config.interpolate()
         training = registry.resolve(interpolated["training"], schema=ConfigSchemaTraining)
         if not any(nlp.get_pipe_meta(name).factory == "root_mst" for name in nlp.pipe_names):
-            raise CommandError(
+            raise RunError(
                 f"The pipeline of {config_path} has no component root_mst",
                 f"Found: {', '.join(nlp.pipe_names) or 'no components'}.",
             )
@@ -139,7 +139,7 @@ def _read_corpora(
     except ConfigValidationError:
         raise
     except Exception as error:
-        raise CommandError(
+        raise RunError(
             f"Cannot read the corpora {' and '.join(names)}", f"{type(error).__name__}: {error}"
         ) from error
 

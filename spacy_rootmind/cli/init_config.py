@@ -14,11 +14,11 @@ import spacy
 from spacy.language import Language
 from thinc.api import Config
 
-from spacy_rootmind.cli.errors import CommandError
 from spacy_rootmind.cli.messages import Messages
 from spacy_rootmind.cli.options import ConfigOptions
 from spacy_rootmind.compat import combine_score_weights
 from spacy_rootmind.compat import init_config as init_spacy_config
+from spacy_rootmind.parsing.settings import RunError
 
 PARSER = "root_mst"
 # The component with the rule that tags whitespace.
@@ -62,13 +62,13 @@ def init_config(output: Path, options: ConfigOptions, *, force: bool = False) ->
         print(make_config(options).to_str())
         return
     if os.path.exists(output) and not force:
-        raise CommandError(f"{output} exists: use --force to overwrite it")
+        raise RunError(f"{output} exists: use --force to overwrite it")
     text = make_config(options).to_str()
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(text + "\n", encoding="utf8")
     except OSError as error:
-        raise CommandError(f"Cannot write {output}: {error.strerror}") from error
+        raise RunError(f"Cannot write {output}: {error.strerror}") from error
     messages = Messages()
     messages.show("good", f"Saved config {output}")
     if options.curated not in (None, CURATED_ENCODER):
@@ -89,20 +89,20 @@ def init_config(output: Path, options: ConfigOptions, *, force: bool = False) ->
 def make_config(options: ConfigOptions) -> Config:
     """Make a complete training config.
 
-    Raises CommandError if spaCy has no such language or component, or options contradict others.
+    Raises RunError if spaCy has no such language or component, or options contradict others.
     """
     choices = (options.transformer, options.curated, options.vectors)
     if sum(choice is not None for choice in choices) > 1:
-        raise CommandError("Expected one of --transformer, --curated and --vectors at most")
+        raise RunError("Expected one of --transformer, --curated and --vectors at most")
     if "transformer" in options.names and options.encoder is None:
-        raise CommandError("Expected --transformer ENCODER for the transformer in --pipeline")
+        raise RunError("Expected --transformer ENCODER for the transformer in --pipeline")
     with spacys_errors(f"Cannot make a pipeline for --lang {options.lang}"):
         nlp = spacy.blank(options.lang)
     # The shared vectors are added where a component listens to them.
     names = with_ruler([name for name in options.names if name not in SHARED])
     if PARSER not in names:
         received = ",".join(names) or "nothing"
-        raise CommandError(f"Expected {PARSER} in --pipeline, received {received}")
+        raise RunError(f"Expected {PARSER} in --pipeline, received {received}")
     if options.ud and "morphologizer" in names and REPAIR not in names:
         # Words are chosen by the tags that it leaves.
         names.insert(names.index(EXPANDER) if EXPANDER in names else len(names), REPAIR)
@@ -221,7 +221,7 @@ def spacys_errors(title: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise CommandError(f"{title}: {' '.join(str(error).split())}") from error
+        raise RunError(f"{title}: {' '.join(str(error).split())}") from error
 
 
 def merge(config: dict[str, Any], changes: dict[str, Any]) -> None:

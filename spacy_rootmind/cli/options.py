@@ -10,7 +10,6 @@ from typing import Annotated, Any, TypeVar
 import typer
 from typer import Argument, Option
 
-from spacy_rootmind.cli.errors import CommandError
 from spacy_rootmind.formats.registry import (
     BULK,
     PARQUET,
@@ -20,7 +19,7 @@ from spacy_rootmind.formats.registry import (
     suffixes_of,
 )
 from spacy_rootmind.parameters import descriptions, with_fields
-from spacy_rootmind.parsing.settings import ParserSettings, choice
+from spacy_rootmind.parsing.settings import ParserSettings, RunError, choice
 
 STDOUT = "-"
 
@@ -195,7 +194,7 @@ def read_settings(settings: list[str]) -> dict[str, Any]:
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals or "." not in name:
-            raise CommandError(
+            raise RunError(
                 f"Expected --set NAME=VALUE with a name like components.root_mst.confidence, "
                 f"received {setting!r}"
             )

@@ -6,14 +6,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from spacy_rootmind.cli.errors import CommandError
+from spacy_rootmind.parsing.settings import RunError
 
 
 @contextmanager
 def new_file(path: Path, *, force: bool) -> Iterator[BinaryIO]:
     """Write a file, which is called `NAME.partial` until the end, and removed after an error.
 
-    Raises CommandError if, without --force, another run has started to write it since the options
+    Raises RunError if, without --force, another run has started to write it since the options
     were read, or has completed it meanwhile.
     """
     partial = partial_path(path)
@@ -23,7 +23,7 @@ def new_file(path: Path, *, force: bool) -> Iterator[BinaryIO]:
     try:
         stream = open(partial, "xb")  # noqa: SIM115
     except FileExistsError as error:
-        raise CommandError(
+        raise RunError(
             f"Another run has just started to write {partial}",
             "Wait for it to end, or give another --output.",
         ) from error
@@ -33,7 +33,7 @@ def new_file(path: Path, *, force: bool) -> Iterator[BinaryIO]:
         os.fsync(stream.fileno())
         stream.close()
         if path.exists() and not force:
-            raise CommandError(
+            raise RunError(
                 f"Another run has completed {path} in the meantime",
                 "Run again with another --output, or with --force to overwrite it.",
             )
@@ -56,11 +56,11 @@ def check_free(path: Path, *, force: bool) -> None:
     """Check that nothing is overwritten without --force, and no folder or device with it."""
     partial = partial_path(path)
     if path.exists() and not path.is_file():
-        raise CommandError(f"{path} is a folder or a device", "Give a file as --output.")
+        raise RunError(f"{path} is a folder or a device", "Give a file as --output.")
     if path.exists() and not force:
-        raise CommandError(f"{path} already exists", "It is complete; overwrite it with --force.")
+        raise RunError(f"{path} already exists", "It is complete; overwrite it with --force.")
     if partial.exists() and not force:
-        raise CommandError(
+        raise RunError(
             f"{partial} exists, from a run that did not finish or is still running",
             "If none is running, start again with --force. For large corpora, use `bulk`, which "
             "continues where it stopped.",

@@ -10,7 +10,6 @@ from typing import Any, BinaryIO
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from spacy_rootmind.cli.errors import CommandError
 from spacy_rootmind.cli.messages import (
     Bar,
     Messages,
@@ -34,6 +33,7 @@ from spacy_rootmind.formats.registry import (
     suffixes_of,
 )
 from spacy_rootmind.parsing.given import as_set
+from spacy_rootmind.parsing.settings import RunError
 from spacy_rootmind.parsing.stream import Counts, chunks, convert_records
 
 # Drawn trees show other heads from this probability on.
@@ -46,7 +46,7 @@ CHUNK_CHARS = 1_000_000
 def parse(options: ParseOptions) -> int:
     """Run the command; returns the exit code.
 
-    Raises CommandError, SettingsError, InputError if it cannot start, or has to stop.
+    Raises RunError, InputError if it cannot start, or has to stop.
     """
     try:
         to_format = output_format(options)
@@ -66,9 +66,7 @@ def parse(options: ParseOptions) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise CommandError(
-            f"Cannot write {options.output_name}: {error.strerror or error}"
-        ) from error
+        raise RunError(f"Cannot write {options.output_name}: {error.strerror or error}") from error
 
 
 def with_defaults(options: ParseOptions, to_format: str) -> ParseOptions:
@@ -85,7 +83,7 @@ def with_defaults(options: ParseOptions, to_format: str) -> ParseOptions:
 def output_format(options: ParseOptions) -> str:
     """Find the format from the suffix of the output; for a stream, trees of texts, else CoNLL-U.
 
-    Raises CommandError if the suffix is not known.
+    Raises RunError if the suffix is not known.
     """
     if options.to_format is not None:
         return options.to_format
@@ -95,7 +93,7 @@ def output_format(options: ParseOptions) -> str:
     known = suffixes_of(forms)
     form = known.get(Path(options.output).suffix.lower())
     if form is None:
-        raise CommandError(
+        raise RunError(
             f"Cannot tell the format of {options.output} from its suffix",
             f"Expected {', '.join(known)}, or --to with one of {', '.join(forms)}.",
         )
@@ -109,10 +107,10 @@ def check_output(options: ParseOptions, to_format: str) -> None:
         for own in (path, partial_path(path)):
             for name in options.inputs:
                 if name != STDIN and own.exists() and Path(name).exists() and own.samefile(name):
-                    raise CommandError(f"{own} is both input and output")
+                    raise RunError(f"{own} is both input and output")
         check_free(path, force=options.force)
     elif to_format == DOCS:
-        raise CommandError("Cannot write Docs to stdout", "Give --output FILE.")
+        raise RunError("Cannot write Docs to stdout", "Give --output FILE.")
 
 
 class AllFailedError(Exception):

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 ALTERNATIVES = ("kbest", "sample", "sample-without-replacement")
 
 
-class SettingsError(ValueError):
-    """A pipeline cannot be loaded with these settings; `title` and `text` say why."""
+class RunError(ValueError):
+    """A run cannot start, or has to stop; `title` and `text` say why."""
 
     def __init__(self, title: str, text: str = "") -> None:
         super().__init__(f"{title}: {text}" if text else title)
@@ -83,7 +83,7 @@ class ParserSettings:
 
         Raises
         ------
-        SettingsError
+        RunError
             If it cannot be loaded, has no `root_mst`, or a setting is not valid.
         """
         from spacy_rootmind.parsing.pipelines import load_pipeline
@@ -95,11 +95,11 @@ class ParserSettings:
 
         Raises
         ------
-        SettingsError
+        RunError
             If it cannot.
         """
         if self.distributions is not None and form != "spacy":
-            raise SettingsError(
+            raise RunError(
                 f"Cannot write tree distributions as {form}",
                 "Only Docs keep them: give --output FOLDER --to spacy.",
             )

@@ -30,8 +30,7 @@ from spacy_rootmind.bulk.engine import find_killers
 from spacy_rootmind.bulk.folder import MANIFEST, OutputFolder
 from spacy_rootmind.bulk.sources import Part, list_sources
 from spacy_rootmind.cli.bulk import BulkOptions, bulk
-from spacy_rootmind.cli.errors import CommandError
-from spacy_rootmind.parsing.settings import SettingsError
+from spacy_rootmind.parsing.settings import RunError
 
 N_TEXTS = 40
 
@@ -176,7 +175,7 @@ def test_another_run_in_the_same_folder_is_refused(pipeline, address, corpus, tm
 
     def refusal(match, pipeline=pipeline, inputs=(corpus,), output=output, **changes):
         """Returns the one line that a refused run prints."""
-        with pytest.raises(SettingsError, match=match) as error:
+        with pytest.raises(RunError, match=match) as error:
             bulk(options(pipeline, address, inputs, output, **changes))
         return error.value.text
 
@@ -335,7 +334,7 @@ def test_a_worker_with_another_pipeline_ends_the_run(
         check(replace(self, identity={**self.identity, "pipeline": "other"}))
 
     monkeypatch.setattr(part_module.Job, "check", check_another)
-    with pytest.raises(CommandError, match="Workers cannot parse") as error:
+    with pytest.raises(RunError, match="Workers cannot parse") as error:
         bulk(run)
     assert "install the same version" in error.value.text
 
@@ -394,19 +393,19 @@ def test_a_cluster_that_is_lost(client, monkeypatch):
     running = engine.results(client, time.sleep, [0.3, 3.0])
     assert next(running) == (0.3, None)
     client.cancel([distributed.Future(key, client) for key in client.futures])
-    with pytest.raises(engine.LostClusterError):
+    with pytest.raises(RunError):
         next(running)
     started = engine.results(client, int, range(engine.WINDOW + 1))
     next(started)
     monkeypatch.setattr(engine, "CHECK", 0.0)
     monkeypatch.setattr(client, "nthreads", Mock(side_effect=OSError("Stream is closed")))
     for results in (started, engine.results(client, int, ["1"])):
-        with pytest.raises(engine.LostClusterError, match="scheduler is gone"):
+        with pytest.raises(RunError, match="scheduler is gone"):
             list(results)
     monkeypatch.setattr(client, "nthreads", dict)
     monkeypatch.setattr(engine, "PATIENCE", 0.5)
     start = time.monotonic()
-    with pytest.raises(engine.LostClusterError, match="No workers are left"):
+    with pytest.raises(RunError, match="No workers are left"):
         list(engine.results(client, time.sleep, [5.0]))
     assert time.monotonic() > start + 0.5
 

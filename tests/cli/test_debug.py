@@ -11,7 +11,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from spacy_rootmind.cli.debug import check_corpora, check_examples
-from spacy_rootmind.cli.errors import CommandError
+from spacy_rootmind.parsing.settings import RunError
 
 CONFIG = CONFIGS / "cpu.cfg"
 
@@ -133,7 +133,7 @@ def test_corpora_that_cannot_be_read(paths, tmp_path):
     (tmp_path / "broken.spacy").write_bytes(b"x")
     paths["paths.dev"] = str(tmp_path / "broken.spacy")
     for reason in ("Error loading DocBin data", "path can't be None"):
-        with pytest.raises(CommandError, match=r"corpora corpora\.train and corpora") as caught:
+        with pytest.raises(RunError, match=r"corpora corpora\.train and corpora") as caught:
             check_corpora(CONFIG, paths)
         assert reason in caught.value.text
         paths.pop("paths.dev", None)

@@ -8,10 +8,10 @@ import pytest
 import spacy
 from spacy.tokens import Doc, DocBin
 
-from spacy_rootmind.cli.errors import CommandError
 from spacy_rootmind.cli.outputs import check_free, new_file
 from spacy_rootmind.formats.docbin import DocsOutput
 from spacy_rootmind.formats.records import InputRecord
+from spacy_rootmind.parsing.settings import RunError
 
 RECORD = InputRecord("in", 1, text="x")
 
@@ -28,7 +28,7 @@ def test_file_has_its_name_once_it_is_complete(tmp_path):
         stream.write(b"a")
         assert os.listdir(tmp_path) == ["out.partial"]
     assert os.listdir(tmp_path) == ["out"]
-    with pytest.raises(CommandError, match="already exists"):
+    with pytest.raises(RunError, match="already exists"):
         check_free(path, force=False)
     check_free(path, force=True)
     with suppress(KeyboardInterrupt), new_file(path, force=True) as stream:
@@ -41,7 +41,7 @@ def test_file_has_its_name_once_it_is_complete(tmp_path):
 def test_output_that_appears_while_a_run_writes_is_not_overwritten(tmp_path):
     path = tmp_path / "out"
     with (
-        pytest.raises(CommandError, match="Another run has completed"),
+        pytest.raises(RunError, match="Another run has completed"),
         new_file(path, force=False),
     ):
         path.write_text("mine")
@@ -52,11 +52,11 @@ def test_output_that_appears_while_a_run_writes_is_not_overwritten(tmp_path):
 def test_unfinished_output_is_kept_without_force(tmp_path):
     # As a run leaves it that was killed, or that still runs.
     (tmp_path / "out.partial").touch()
-    with pytest.raises(CommandError, match="did not finish"):
+    with pytest.raises(RunError, match="did not finish"):
         check_free(tmp_path / "out", force=False)
     # Another run, which has looked before the first one started.
     with (
-        pytest.raises(CommandError, match="Another run has just started"),
+        pytest.raises(RunError, match="Another run has just started"),
         new_file(tmp_path / "out", force=False),
     ):
         pass
@@ -72,7 +72,7 @@ def test_folders_are_not_overwritten(tmp_path):
     for force in (False, True):
         # The last two have no name.
         for path in (tmp_path, Path("."), Path("/")):
-            with pytest.raises(CommandError, match="is a folder"):
+            with pytest.raises(RunError, match="is a folder"):
                 check_free(path, force=force)
 
 

@@ -15,9 +15,8 @@ from commandline import parse_options, run_module, sentences_in
 from processes import run_python
 
 from spacy_rootmind.cli.app import app
-from spacy_rootmind.cli.errors import CommandError
 from spacy_rootmind.cli.parse import parse
-from spacy_rootmind.parsing.settings import ParserSettings
+from spacy_rootmind.parsing.settings import ParserSettings, RunError
 
 posix_only = pytest.mark.skipif(os.name != "posix", reason="signals and limits of POSIX systems")
 
@@ -346,7 +345,7 @@ def test_run_that_cannot_write_is_one_error_and_leaves_nothing(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, call, fail)
-        with pytest.raises(CommandError, match=r"Cannot write .*No space left"):
+        with pytest.raises(RunError, match=r"Cannot write .*No space left"):
             parse(options)
     assert os.listdir(output.parent) == []
     assert parse(options) == 0

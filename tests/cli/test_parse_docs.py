@@ -14,7 +14,7 @@ from spacy_rootmind.cli.parse import parse
 from spacy_rootmind.formats.docbin import read_docs
 from spacy_rootmind.formats.lines import InputError
 from spacy_rootmind.formats.registry import read_records
-from spacy_rootmind.parsing.settings import SettingsError
+from spacy_rootmind.parsing.settings import RunError
 
 TEXTS = ["The cat saw a dog.  She slept. ", "A man waved!", "Ünïcode wörds 😀 were seen."]
 
@@ -106,9 +106,9 @@ def test_docs_keep_their_tokens_and_sentences(pipeline, docs, tmp_path, nlp):
 def test_distributions_need_docs(pipeline, tmp_path):
     (tmp_path / "in.txt").write_text("One.\n")
     for name in ("out.conllu", "out.jsonl"):
-        with pytest.raises(SettingsError) as error:
+        with pytest.raises(RunError) as error:
             run(pipeline, [tmp_path / "in.txt"], tmp_path / name, distributions=0.01)
         assert "--to spacy" in error.value.text
-    with pytest.raises(SettingsError, match="Cannot use --distributions"):
+    with pytest.raises(RunError, match="Cannot use --distributions"):
         run(pipeline, [tmp_path / "in.txt"], tmp_path / "out.spacy", distributions=1.5)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt"]

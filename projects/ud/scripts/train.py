@@ -19,7 +19,6 @@ from pretrained import AUTO, CPU, ENCODERS, check, check_encoder, choose
 from thinc.api import Config
 from wasabi import msg
 
-from spacy_rootmind.cli.errors import CommandError
 from spacy_rootmind.cli.init_config import ConfigOptions, make_config
 
 PARSER = "root_mst"
@@ -260,7 +259,7 @@ def main() -> None:
         size = size_of(about["counts"]["train"]["words"]) if encoder is None else None
         set_corpora(config, about["words"], size)
         settings = overrides_of(config, args.corpus, args.steps, args.overrides, size)
-    except (ValueError, CommandError) as error:
+    except ValueError as error:
         sys.exit(str(error))
     msg.info(reason)
     for remark in remarks:
