@@ -18,7 +18,6 @@ MODULES = {
     "StaticVectors": "spacy.ml.staticvectors",
     "TPL_PAGE": "spacy.displacy.templates",
     "combine_score_weights": "spacy.util",
-    "get_words_and_spaces": "spacy.util",
     "import_file": "spacy.util",
     "init_config": "spacy.cli.init_config",
     "load_model_from_config": "spacy.util",

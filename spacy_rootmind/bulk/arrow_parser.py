@@ -40,8 +40,7 @@ class ArrowParser:
         Name or folder of a pipeline with `root_mst`, which each process can load; or all settings.
     text, tokens : str
         Names of input columns. `text` has strings; `tokens` has lists of strings, or lists of lists
-        of strings, one per sentence. One of them is enough; with both, the tokens are located in
-        the text.
+        of strings, one per sentence. Each row has one of them.
     id_column : str or None
         Name of the input column that identifies documents; None if there is none.
     **settings

@@ -1,7 +1,6 @@
 """JSONL: one object per line, {"text": ...} or {"tokens": [...]}, and Docs as `Doc.to_json` does.
 
-Tokens are strings, or lists of strings, one list per sentence. With text and tokens, the tokens are
-found in the text. Other fields are kept.
+Tokens are strings, or lists of strings, one list per sentence. Other fields are kept.
 
 Written tokens have "head_prob", "arc_prob" and "arcs", and sentences "log_prob", "entropy",
 "guideline_status" and "parses". Multiword tokens have "words", with the fields of
@@ -16,7 +15,6 @@ from spacy.tokens import Doc, Span
 
 from spacy_rootmind.annotation.extensions import SentenceDetails
 from spacy_rootmind.annotation.words import get_words, has_expansions
-from spacy_rootmind.compat import get_words_and_spaces
 from spacy_rootmind.formats.lines import Line
 from spacy_rootmind.formats.records import (
     Failure,
@@ -49,8 +47,7 @@ def read_jsonl(file: str, lines: Iterable[Line]) -> InputRecords:
 def json_record(file: str, line: int, source: str) -> InputRecord:
     """Read a record.
 
-    Raises ValueError if it is not a JSON object, has neither text nor tokens, or they do not fit
-    together.
+    Raises ValueError if it is not a JSON object, or has not either text or tokens.
     """
     try:
         fields = json.loads(source)
@@ -64,23 +61,18 @@ def json_record(file: str, line: int, source: str) -> InputRecord:
 def make_record(
     file: str, line: int, text: Any, tokens: Any, fields: dict[str, Any]
 ) -> InputRecord:
-    """Make a record of a text, of tokens in both forms, or of tokens that are found in a text.
+    """Make a record of a text, or of tokens in both forms.
 
-    Raises ValueError if there is neither, or they do not fit together.
+    Raises ValueError if there is neither, or both.
     """
-    if text is None and tokens is None:
-        raise ValueError('expected a field "text" or "tokens", found neither')
+    if (text is None) == (tokens is None):
+        found = "neither" if text is None else "both"
+        raise ValueError(f'expected a field "text" or "tokens", found {found}')
     if text is not None and not isinstance(text, str):
         raise ValueError(f'expected "text" to be a string, found {str(text)[:40]}')
     record = InputRecord(file, line, text=text, fields=fields)
     if tokens is not None:
-        words, record.starts = read_tokens(tokens)
-        record.words = words
-        if text is not None:
-            record.words, record.spaces, record.starts = find_words(text, words, record.starts)
-        if record.starts:
-            # Even of whitespace, or before the first given sentence.
-            record.starts[0] = True
+        record.words, record.starts = read_tokens(tokens)
     return record
 
 
@@ -100,31 +92,6 @@ def read_tokens(tokens: Any) -> tuple[list[str], list[bool] | None]:
                 f"{word!r:.40}"
             )
     return words, starts
-
-
-def find_words(
-    text: str, words: list[str], starts: list[bool] | None
-) -> tuple[list[str], list[bool], list[bool] | None]:
-    """Find words in their text; whitespace between them becomes tokens, as in spaCy.
-
-    Returns the tokens, whether a space follows each, and whether each starts a sentence. Raises
-    ValueError if the words do not cover the text in order.
-    """
-    try:
-        tokens, spaces = get_words_and_spaces(words, text)
-    except ValueError as error:
-        raise ValueError(
-            f"expected the tokens in the text {text[:40]!r}, in order, with nothing but whitespace "
-            "between them"
-        ) from error
-    if starts is None:
-        return tokens, spaces, None
-    own = (start for word, start in zip(words, starts, strict=True) if not word.isspace())
-    # Whitespace belongs to the previous sentence, or to the first one.
-    flags = [not token.isspace() and next(own) for token in tokens]
-    if tokens and tokens[0].isspace():
-        flags[:2] = [True, False][: len(tokens)]
-    return tokens, spaces, flags
 
 
 # --- writing --------------------------------------------------------------------------------------
