@@ -49,18 +49,14 @@ WARNINGS = {
 
 @dataclass
 class Findings:
-    """Counts and problems of a corpus, whose words are tokens other than whitespace.
+    """Counts and problems of a corpus.
 
-    The root's label is that which training chooses, and `n_docs` counts Docs that have words.
-    `problems` are the places of each kind.
+    The root's label is that which training chooses. `problems` are the places of each kind.
     """
 
     name: str
     root_label: str
     n_docs: int = 0
-    n_sentences: int = 0
-    n_words: int = 0
-    n_heads: int = 0
     labels: Counter[str] = field(default_factory=Counter)
     problems: dict[str, list[str]] = field(default_factory=dict)
 
@@ -69,15 +65,12 @@ class Findings:
         self.problems.setdefault(kind, []).append(place)
 
     def add_doc(self, place: str, doc: Doc) -> None:
-        """Count what a Doc has, and check its heads and labels."""
+        """Check the heads and labels of a Doc's words, and count the labels."""
         words, starts = words_of(doc), sentence_starts(doc)
         sentence = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-        self.n_docs += len(words) > 0
-        self.n_sentences += len(np.unique(sentence[words]))
-        self.n_words += len(words)
+        self.n_docs += 1
         self.labels.update(filter(None, (doc[i].dep_ for i in words.tolist())))
         plain, heads = annotated_heads(doc)[0], annotated_heads(doc, self.root_label)[0]
-        self.n_heads += int((heads[words] != MISSING).sum())
         # As in a tree of all tokens, with a place for ROOT.
         tree = np.concatenate(([MISSING], np.where(heads == np.arange(len(doc)), 0, heads + 1)))
         cycles = {i - 1 for i in on_cycles(tree)}
@@ -147,10 +140,7 @@ def _read_corpora(
 def _show(printer: Printer, findings: Findings) -> None:
     """Print findings; without colours, problems with their severity."""
     printer.divider(findings.name)
-    print(
-        f"{findings.n_docs:,} Docs, {findings.n_sentences:,} sentences, {findings.n_words:,} "
-        f"words, {findings.n_heads:,} heads, {len(findings.labels):,} labels"
-    )
+    print(f"{findings.n_docs:,} Docs, {len(findings.labels):,} labels")
     for severity, kinds, show in (
         ("Error", ERRORS, printer.fail),
         ("Warning", WARNINGS, printer.warn),
