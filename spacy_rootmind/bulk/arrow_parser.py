@@ -80,11 +80,6 @@ class ArrowParser:
         self.check_columns(data.schema.names)
         return pa.Table.from_batches(self.parse(self.read(data)), schema=self.schema)
 
-    @property
-    def input_columns(self) -> list[str]:
-        """Columns with the documents' texts and tokens."""
-        return [self.text, self.tokens]
-
     def check_columns(self, names: Sequence[str]) -> None:
         """Check that a table has the columns to read."""
         wanted = [] if self.id_column is None else [self.id_column]

@@ -170,10 +170,11 @@ def _cut_rows(source: Source, part_bytes: int, parser: ArrowParser) -> list[tupl
         groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
     columns = [group.column(i) for group in groups for i in range(group.num_columns)]
     n_rows = sum(group.num_rows for group in groups)
+    read = tuple(f"{name}." for name in (parser.text, parser.tokens))
     n_bytes = sum(
         column.total_uncompressed_size
         for column in columns
-        if any(f"{column.path_in_schema}.".startswith(f"{name}.") for name in parser.input_columns)
+        if f"{column.path_in_schema}.".startswith(read)
     )
     step = max(1, n_rows * part_bytes // max(n_bytes, 1))
     stops = [*range(step, n_rows, step), n_rows]
