@@ -314,7 +314,7 @@ def test_command_line_examples_run(checkout, web_pipeline):
     assert "HeadProb=" in parsed
     assert parsed.count("# parse_3 = ") > 10
     assert len((checkout / "parsed.jsonl").read_text(encoding="utf8").splitlines()) > 50
-    assert "train\n1 Docs, 10 sentences, " in printed
+    assert "train\n1 Docs, 22 labels\nNo problems found\n" in printed
 
 
 @pytest.mark.workflow
