@@ -84,7 +84,7 @@ cdef struct SumState:
     TreeSum sum             # over all trees; what `spans` amounts to if these are projective
     SpanSums spans
     bint projective
-    double* square          # the scores of one sentence: contiguous, -inf where not allowed
+    double* square          # the scores of one sentence: contiguous
 
 
 cdef void clear_outside(double* marginals, Py_ssize_t n, Py_ssize_t width) noexcept nogil:

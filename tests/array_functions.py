@@ -1,6 +1,6 @@
 """Calls of the functions of arrays, for tests of what these have in common.
 
-A call is ``(scores, first=0, *, lengths, allowed, num_threads) -> list of arrays``, all of which
+A call is ``(scores, first=0, *, lengths, num_threads) -> list of arrays``, all of which
 have an axis of sentences if `scores` has one. `first` is the number of the first sentence in its
 batch, which random streams go by.
 """
@@ -63,11 +63,6 @@ def log_prob_of_gold(scores, lengths=None, **options):
     )
 
 
-def log_prob_of_arcs(scores, lengths=None, **options):
-    arcs = gold_heads(scores, lengths, missing=True)
-    return TreeDistribution(scores, lengths=lengths, **options).log_prob_of_arcs(arcs)
-
-
 def k_best(scores, num_threads=1, **options):
     return decode_kbest(scores, 6, **options)
 
@@ -87,10 +82,9 @@ def divergences(scores, **options):
     return trees.kl_divergence(other), other.kl_divergence(trees)
 
 
-def gradients(scores, **options):
-    """Gradients of the mean of the sum of scores, and of the entropy."""
-    trees = TreeDistribution(scores, **options)
-    return trees.expectation_gradient(scores), trees.entropy_gradient()
+def gradient(scores, **options):
+    """Gradient of the mean of the sum of scores."""
+    return TreeDistribution(scores, **options).expectation_gradient(scores)
 
 
 def k_best_of_distribution(scores, **options):
@@ -118,13 +112,11 @@ SUMS = {
     for kind, options in KINDS.items()
     for name, call in {
         "log_prob": one(log_prob_of_gold),
-        "log_prob_of_arcs": one(log_prob_of_arcs),
         "log partition first": partial(queries, names=("log_partition", "marginals")),
         "marginals first": partial(queries, names=("marginals", "log_partition", "entropy")),
         "entropy first": partial(queries, names=("entropy", "marginals")),
-        "single root": partial(queries, names=("single_root_log_prob",)),
         "divergences": several(divergences),
-        "gradients": several(gradients),
+        "gradient": one(gradient),
         "k_best": several(k_best_of_distribution),
     }.items()
 }
@@ -150,7 +142,7 @@ def matrices(
     if "projective" in name or name in SAMPLERS or name in LOSSES:
         cases = ("normal", "uniform", "zeros", "trained_like")
         lengths = [i % (longest + 1) for i in range(size)]
-        return [CASES[cases[i % 4]](rng_for("same", i), n, dtype)[0] for i, n in enumerate(lengths)]
+        return [CASES[cases[i % 4]](rng_for("same", i), n, dtype) for i, n in enumerate(lengths)]
     if name in DECODERS:
         return mixed_batch(31, size, longest, dtype)
     return tame_batch("same input", size, longest, dtype)

@@ -144,17 +144,6 @@ def _sums(values: FloatArray, trees: NDArray[np.int32]) -> NDArray[np.object_]:
     return exact[np.arange(1, len(values)), trees[:, 1:]].sum(axis=1) + Decimal(0)
 
 
-def single_root_log_prob(scores: FloatArray, *, projective: bool = False) -> Decimal | None:
-    """Return the log probability of a single root among all trees, or None without a tree."""
-    every, single = (enumerated(scores, one, projective) for one in (False, True))
-    if every is None:
-        return None
-    if single is None:
-        return Decimal("-Infinity")
-    with localcontext(wide_context(DIGITS)):
-        return as_decimal(single.shift - every.shift) + single.log_total - every.log_total
-
-
 def _finish(
     shift: Fraction, log_total: Decimal, marginals: NDArray[np.object_], entropy: Decimal
 ) -> Distribution:

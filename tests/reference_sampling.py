@@ -26,8 +26,6 @@ from strategies import FAMILIES, finish
 from spacy_rootmind import sample_trees
 from spacy_rootmind.trees.sampling import METHODS
 
-BoolArray = NDArray[np.bool_]
-
 # All ways of `sample_trees` to draw, each for one root and for several.
 KINDS = {
     **{method: {"method": method} for method in METHODS},
@@ -171,14 +169,9 @@ class Law:
         return places
 
 
-def tree_law(
-    scores: FloatArray,
-    single_root: bool = True,
-    allowed: BoolArray | None = None,
-    projective: bool = False,
-) -> Law:
+def tree_law(scores: FloatArray, single_root: bool = True, projective: bool = False) -> Law:
     """Return the law of trees by enumeration, n <= 6; gaps to the best tree are exact."""
-    inside = reference.clean(scores if allowed is None else np.where(allowed, scores, -np.inf))
+    inside = reference.clean(scores)
     n = len(inside) - 1
     trees = reference.enumerate_trees(n, single_root, projective)
     rough = reference.enumerate_scores(inside, single_root, projective)
@@ -199,9 +192,9 @@ def trees_of(options: dict) -> dict:
     return {key: options[key] for key in ("single_root", "projective") if key in options}
 
 
-def repeated(scores: FloatArray | None, size: int) -> FloatArray | None:
-    """View the scores, or a mask, as a batch of equal sentences."""
-    return None if scores is None else np.broadcast_to(scores, (size, *scores.shape))
+def repeated(scores: FloatArray, size: int) -> FloatArray:
+    """View the scores as a batch of equal sentences."""
+    return np.broadcast_to(scores, (size, *scores.shape))
 
 
 def drawing(scores: FloatArray, law: Law, **options: object):
@@ -215,12 +208,11 @@ def drawing(scores: FloatArray, law: Law, **options: object):
     return draw
 
 
-def drawing_first(scores: FloatArray, law: Law, m: int, *, allowed=None, **options):
+def drawing_first(scores: FloatArray, law: Law, m: int, **options):
     """Return a function that draws the first m trees of equal sentences; cells as the law."""
 
     def draw(size: int, seed: int) -> IntArray:
-        masks = repeated(allowed, size)
-        found = sample_trees(repeated(scores, size), m, allowed=masks, seed=seed, **options)
+        found = sample_trees(repeated(scores, size), m, seed=seed, **options)
         assert found.heads.shape == (size, m, len(scores))
         places = law.check(found.heads, found.scores)
         if not options.get("replace", True):
@@ -230,22 +222,22 @@ def drawing_first(scores: FloatArray, law: Law, m: int, *, allowed=None, **optio
     return draw
 
 
-def check_law(scores: FloatArray, size: int, note: object, *, allowed=None, **options) -> None:
+def check_law(scores: FloatArray, size: int, note: object, **options) -> None:
     """Assert that what is drawn follows the exact law of trees.
 
     Without replacement, it is that of the first few trees in their order:
     P(s, t) = p(s) p(t) / (1 − p(s)).
     """
-    law = tree_law(scores, allowed=allowed, **trees_of(options))
+    law = tree_law(scores, **trees_of(options))
     note = (note, sorted(options.items()))
     if not len(law):
         return
     if options.get("replace", True):
-        draw = drawing(scores, law, allowed=allowed, **options)
+        draw = drawing(scores, law, **options)
         assert_fits(draw, law.probabilities, size, note)
         return
     m = max(m for m in (1, 2, 3, 4) if m == 1 or (m <= len(law) and len(law) ** m <= MOST_CELLS))
-    draw = drawing_first(scores, law, m, allowed=allowed, **options)
+    draw = drawing_first(scores, law, m, **options)
     assert_fits(draw, order_law(law.log_probs, m).ravel(), size // 3 + 2, note)
 
 
@@ -269,73 +261,60 @@ def order_law(log_probs: FloatArray, m: int) -> NDArray[np.float64]:
 # Families of moderate scores: laws with many trees of fair probability
 
 
-SampleCase = tuple[FloatArray, BoolArray | None]
-
-
 def _normal(rng: np.random.Generator, n: int, scale: float = 1.0) -> NDArray[np.float64]:
     return scale * rng.standard_normal((n + 1, n + 1))
 
 
-def _masked(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> SampleCase:
-    """A mask forbids about half of the arcs, and forbidden arcs hold anything."""
-    scores = finish(_normal(rng, n), dtype)
-    allowed = rng.random((n + 1, n + 1)) < 0.6
-    allowed[np.arange(1, n + 1), reference.random_heads(rng, n, True)[1:]] = True
-    junk = rng.choice(np.array([np.nan, np.inf, -np.inf, 1e30, 3.0], dtype), size=scores.shape)
-    return np.where(allowed, scores, junk), allowed
-
-
-def _root_only_word(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> SampleCase:
+def _root_only_word(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
     """Only ROOT can head one of the words."""
     scores = _normal(rng, n)
     scores[int(rng.integers(1, n + 1)), 1:] = -np.inf
-    return finish(scores, dtype), None
+    return finish(scores, dtype)
 
 
-def _one_root(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> SampleCase:
+def _one_root(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
     """Only one word can hang from ROOT."""
     scores = _normal(rng, n)
     word = int(rng.integers(1, n + 1))
     scores[np.arange(n + 1) != word, 0] = -np.inf
-    return finish(scores, dtype), None
+    return finish(scores, dtype)
 
 
-def _pair(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> SampleCase:
+def _pair(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
     """Two words prefer each other."""
     scores = _normal(rng, n, 0.5)
     if n > 1:
         first, second = rng.choice(np.arange(1, n + 1), 2, replace=False)
         scores[first, second] += 4
         scores[second, first] += 5
-    return finish(scores, dtype), None
+    return finish(scores, dtype)
 
 
-def _shifted_rows(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> SampleCase:
+def _shifted_rows(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
     """Constants of up to 2000 in each row, which change no probability but under- and overflow."""
     scores = _normal(rng, n) + rng.integers(-2000, 2001, size=(n + 1, 1))
-    return finish(scores, dtype), None
+    return finish(scores, dtype)
 
 
 def nearly_tied(
     rng: np.random.Generator, n: int, dtype: type[np.floating], scale: float
-) -> SampleCase:
+) -> FloatArray:
     """Trees in groups far apart, and small differences within."""
     scores = scale * rng.integers(-2, 3, size=(n + 1, n + 1)).astype(float)
-    return finish(scores + _normal(rng, n, 0.5), dtype), None
+    return finish(scores + _normal(rng, n, 0.5), dtype)
 
 
-def _from_family(name: str) -> Callable[..., SampleCase]:
-    return lambda rng, n, dtype: (FAMILIES[name](rng, n, dtype), None)
+def _from_family(name: str) -> Callable[..., FloatArray]:
+    return FAMILIES[name]
 
 
-CASES: dict[str, Callable[[np.random.Generator, int, type[np.floating]], SampleCase]] = {
+CASES: dict[str, Callable[[np.random.Generator, int, type[np.floating]], FloatArray]] = {
     "zeros": _from_family("zeros"),
     "uniform": _from_family("uniform"),
-    "normal": lambda rng, n, dtype: (finish(_normal(rng, n), dtype), None),
-    "normal_3": lambda rng, n, dtype: (finish(_normal(rng, n, 3.0), dtype), None),
+    "normal": lambda rng, n, dtype: finish(_normal(rng, n), dtype),
+    "normal_3": lambda rng, n, dtype: finish(_normal(rng, n, 3.0), dtype),
     "trained_like": _from_family("trained_like"),
     "forbidden": _from_family("forbidden_around_tree"),
-    "masked": _masked,
     "root_only_word": _root_only_word,
     "one_root": _one_root,
     "prefer_root": _from_family("multi_root"),

@@ -8,9 +8,10 @@ from reference import random_heads
 
 from spacy_rootmind.formats.conllu import write_conllu
 from spacy_rootmind.formats.records import InputRecord
-from spacy_rootmind.guidelines.rules import LabelTables
+from spacy_rootmind.guidelines.rules import TAG_RULES, LabelTables
 from spacy_rootmind.guidelines.ud import UDRules
 from spacy_rootmind.guidelines.words import TAGS
+from spacy_rootmind.kernel import ud_rules as kernel
 
 # Relations of which rules speak, with subtypes, and some others.
 RELATIONS = (
@@ -98,6 +99,38 @@ def as_words(sentences):
 def as_rules(sentences, tables=None):
     lengths = [len(heads) - 1 for heads, *_ in sentences]
     return UDRules(tables or LabelTables(LABELS), as_words(sentences), lengths)
+
+
+# The rule of each error, by the start of its name.
+RULES = {
+    "upos-rel-punct": TAG_RULES,
+    "rel-upos-": TAG_RULES,
+    "right-to-left-": kernel.LEFTWARD,
+    "leaf-": kernel.CHILD,
+    "too-many-subjects": kernel.SUBJECTS,
+    "too-many-objects": kernel.OBJECTS,
+    "goeswith-gap": kernel.GAP_IN_WORD,
+    "goeswith-nospace": kernel.UNSPACED_PART,
+    "punct-": kernel.CROSSED_PUNCTUATION,
+    "obl-should-be-nmod": kernel.OBL_OF_NOMINAL,
+}
+
+
+def rule_of(name):
+    return next(rule for start, rule in RULES.items() if name.startswith(start))
+
+
+def is_tag_rule(name):
+    return name.startswith(("rel-upos-", "upos-rel-"))
+
+
+def find_errors(rules, numbers, heads, labels):
+    """The words of each tree at which rules are broken, with the rule."""
+    broken, starts = rules.find_broken(numbers, heads, labels)
+    return [
+        {(word, rule) for rule in RULES.values() for word in np.flatnonzero(own & rule).tolist()}
+        for own in np.split(broken, starts[1:])
+    ]
 
 
 def as_lines(number, heads, labels, tags, feats, spaces):

@@ -128,8 +128,7 @@ class SentenceTrees:
         found = np.empty(len(arc_sets))
         for some in blocks_of_rows(len(arc_sets), self.marginals.size):
             scores = self._restrict(arc_sets[some])
-            numbers = np.zeros(len(scores), dtype=np.intp)
-            found[some] = np.exp(self._distribution.inference.log_shares(scores, numbers))
+            found[some] = np.exp(self._distribution.inference.log_shares(scores))
         return found
 
     def head_probs(self, arc_set: ArcSet, token: int) -> Row:

@@ -167,12 +167,10 @@ def arc_probabilities(stored: StoredDistribution, n: int) -> NDArray[np.float64]
 
     Raises ValueError if its arcs allow no tree.
     """
-    weights = np.zeros((n + 1, n + 1))
-    allowed = np.zeros((n + 1, n + 1), dtype=bool)
+    weights = np.full((n + 1, n + 1), -np.inf)
     weights[stored.dependents, stored.heads] = stored.log_weights
-    allowed[stored.dependents, stored.heads] = True
     try:
-        return TreeDistribution(weights, allowed=allowed).marginals
+        return TreeDistribution(weights).marginals
     except NoTreeError as error:
         raise ValueError(
             f"expected tree distributions as root_mst stores them, found one of {n} words whose "

@@ -9,7 +9,6 @@ import itertools
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -48,30 +47,20 @@ Constrain = Callable[[Doc], Constraints]
 CONSTRAINTS = "spacy_rootmind.constraints"
 
 
-def preset_heads(root_label: str = "ROOT") -> Constrain:
+def preset_heads() -> Constrain:
     """Keep the heads that a Doc has; registered as `spacy_rootmind.preset_heads.v1`.
 
     A head counts as set if the token has a label; a token that is its own head must also have the
-    label `root_label`, or "root" in any case. With another label, it has a label without a head:
-    the label is kept. Labels of tokens with a head are predicted again, since the head may be new
-    to them, or the labels to this parser. Heads of whitespace tokens, and heads that are whitespace
-    tokens, are not kept. A Doc without heads and labels is parsed freely.
-
-    Parameters
-    ----------
-    root_label : str
-        Label of roots.
+    label "root", in any case. With another label, it has a label without a head: the label is kept.
+    Labels of tokens with a head are predicted again, since the head may be new to them, or the
+    labels to this parser. Heads of whitespace tokens, and heads that are whitespace tokens, are not
+    kept. A Doc without heads and labels is parsed freely.
     """
-    block = {"@misc": "spacy_rootmind.preset_heads.v1", "root_label": root_label}
-    return RegisteredFunction(block, partial(_preset_heads, root_label=root_label))
+    return RegisteredFunction({"@misc": "spacy_rootmind.preset_heads.v1"}, _preset_heads)
 
 
-# Functions of this module with arguments bound, not nested functions: `nlp.pipe(n_process=2)`
-# pickles a component with its settings where processes are spawned.
-
-
-def _preset_heads(doc: Doc, *, root_label: str) -> Constraints:
-    heads, _ = annotated_heads(doc, root_label)
+def _preset_heads(doc: Doc) -> Constraints:
+    heads, _ = annotated_heads(doc, root_label="ROOT")
     words = [(token, int(heads[token.i])) for token in doc if not token.is_space]
     return Constraints(
         forced=[

@@ -1,13 +1,13 @@
 """The rules of Universal Dependencies on trees: a table, RULES, and what its rows refer to.
 
 They are the errors of syntax that the official validator finds at level 3 (`udvalidate --level 3`,
-udtools 0.2.9), by its names for them. A relation stands for its subtypes.
+udtools 0.2.9). A relation stands for its subtypes.
 `spacy_rootmind.kernel.ud_rules` finds the words at which rules are broken, for many trees together;
 this module makes the conflicts, for one word at a time.
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -189,14 +189,6 @@ class Tree(NamedTuple):
     # The rules that are broken at each word, a bit for each.
     broken: NDArray[np.uint16]
 
-    def errors(self) -> Iterator[tuple[int, str]]:
-        """List the words at which rules are broken, and the validator's names of these rules."""
-        for rule, word in self._broken_rules():
-            if isinstance(rule.name, str):
-                yield word, rule.name.format(relation=self.relation(word))
-            else:
-                yield from ((word, name) for name in rule.name(self, word))
-
     def conflicts(self) -> Iterator[Conflict]:
         """List the conflicts, in the order of the rules."""
         for rule, word in self._broken_rules():
@@ -226,10 +218,6 @@ class Tree(NamedTuple):
             found[word] = True
             word = int(self.heads[word])
         return found
-
-    def relation(self, word: int) -> str:
-        """Name the relation of a word to its head."""
-        return self.tables.names[self.labels[word]]
 
     def children(self, word: int, labels: NDArray[np.bool_]) -> list[int]:
         """List the children of a word that have some labels."""
@@ -262,20 +250,6 @@ class Tree(NamedTuple):
 # `mark` under any head. Conditions on arcs that `UDRules.mask` forbids name single arcs.
 
 
-def _tag_names(tree: Tree, word: int) -> Iterator[str]:
-    relation, is_mark = tree.relation(word), tree.words[EXTERNAL, word] == PUNCT
-    is_apart = relation == "advmod" and tree.children(word, tree.tables["goeswith"])
-    if is_mark:
-        yield "upos-rel-punct"
-    if not is_apart and (relation in ONLY or not is_mark):
-        yield f"rel-upos-{relation}"
-
-
-def is_tag_rule(name: str) -> bool:
-    """Tell whether a rule is about a label and a part of speech."""
-    return name.startswith(("rel-upos-", "upos-rel-"))
-
-
 def _tag_conflicts(tree: Tree, word: int, advmod: NDArray[np.bool_]) -> Iterator[Conflict]:
     if not advmod[tree.labels[word]] or tree.words[EXTERNAL, word] == PUNCT:
         yield [tree.arc(word)]
@@ -293,11 +267,6 @@ def _own_arc(tree: Tree, word: int, labels: NDArray[np.bool_]) -> Iterator[Confl
 def _arcs_of_children(tree: Tree, word: int, labels: NDArray[np.bool_]) -> Iterator[Conflict]:
     for child in tree.children(word, labels):
         yield [tree.arc(child)]
-
-
-def _leaf_names(tree: Tree, word: int) -> list[str]:
-    parent = tree.relation(int(tree.heads[word]))
-    return [name for name, (parents, _) in CHILDREN.items() if parent in parents.split()]
 
 
 def _child_conflicts(tree: Tree, word: int, labels: NDArray[np.bool_]) -> Iterator[Conflict]:
@@ -354,14 +323,6 @@ def _gap(tree: Tree, mark: int, between: NDArray[np.bool_]) -> NDArray[np.intp]:
     return np.flatnonzero(between & ~tree.below(int(tree.heads[mark])))
 
 
-def _punctuation_names(tree: Tree, word: int) -> Iterator[str]:
-    between, crossing = _crossings(tree, word)
-    if not tree.path(word)[tree.heads[crossing]].all():
-        yield "punct-causes-nonproj"
-    if len(_gap(tree, word, between)):
-        yield "punct-is-nonproj"
-
-
 def _punctuation_conflicts(tree: Tree, word: int, punct: NDArray[np.bool_]) -> Iterator[Conflict]:
     between, crossing = _crossings(tree, word)
     own, places = int(tree.heads[word]), np.arange(len(tree.heads))
@@ -405,6 +366,10 @@ def _obl_conflicts(tree: Tree, word: int, obl: NDArray[np.bool_]) -> Iterator[Co
     ]
 
 
+# The rules on a label and a part of speech.
+TAG_RULES = kernel.TAG | kernel.FIXED_UNDER_NAME
+
+
 class Rule(NamedTuple):
     """A rule.
 
@@ -412,8 +377,6 @@ class Rule(NamedTuple):
     ----------
     condition : int
         The bit of the words at which the kernel finds it broken.
-    name : str or callable
-        The validator's name, with the word's `{relation}`; or its names at a word, by a function.
     labels : str
         The relation, or the one of SETS, that its conflicts are about.
     conflicts : callable
@@ -421,21 +384,20 @@ class Rule(NamedTuple):
     """
 
     condition: int
-    name: str | Callable[[Tree, int], Iterable[str]]
     labels: str
     conflicts: Callable[[Tree, int, NDArray[np.bool_]], Iterator[Conflict]]
 
 
 # In the order in which the search takes them up: those that leave many ways out come last.
 RULES = (
-    Rule(kernel.TAG, _tag_names, "advmod", _tag_conflicts),
-    Rule(kernel.FIXED_UNDER_NAME, "rel-upos-fixed", "fixed", _arcs_of_children),
-    Rule(kernel.LEFTWARD, "right-to-left-{relation}", "rightward", _own_arc),
-    Rule(kernel.CHILD, _leaf_names, "", _child_conflicts),
-    Rule(kernel.SUBJECTS, "too-many-subjects", "subject", _pairs_of_children),
-    Rule(kernel.OBJECTS, "too-many-objects", "obj", _pairs_of_children),
-    Rule(kernel.GAP_IN_WORD, "goeswith-gap", "goeswith", _gap_conflicts),
-    Rule(kernel.UNSPACED_PART, "goeswith-nospace", "goeswith", _unspaced_conflicts),
-    Rule(kernel.CROSSED_PUNCTUATION, _punctuation_names, "punct", _punctuation_conflicts),
-    Rule(kernel.OBL_OF_NOMINAL, "obl-should-be-nmod", "obl", _obl_conflicts),
+    Rule(kernel.TAG, "advmod", _tag_conflicts),
+    Rule(kernel.FIXED_UNDER_NAME, "fixed", _arcs_of_children),
+    Rule(kernel.LEFTWARD, "rightward", _own_arc),
+    Rule(kernel.CHILD, "", _child_conflicts),
+    Rule(kernel.SUBJECTS, "subject", _pairs_of_children),
+    Rule(kernel.OBJECTS, "obj", _pairs_of_children),
+    Rule(kernel.GAP_IN_WORD, "goeswith", _gap_conflicts),
+    Rule(kernel.UNSPACED_PART, "goeswith", _unspaced_conflicts),
+    Rule(kernel.CROSSED_PUNCTUATION, "punct", _punctuation_conflicts),
+    Rule(kernel.OBL_OF_NOMINAL, "obl", _obl_conflicts),
 )

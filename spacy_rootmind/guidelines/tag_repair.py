@@ -21,7 +21,7 @@ from spacy.util import minibatch
 from spacy_rootmind.annotation.doc_trees import read_tokens
 from spacy_rootmind.annotation.reading import annotated_heads
 from spacy_rootmind.annotation.sentences import sentence_starts, words_of
-from spacy_rootmind.guidelines.rules import is_tag_rule
+from spacy_rootmind.guidelines.rules import TAG_RULES
 from spacy_rootmind.guidelines.ud import GUIDELINES, UDRules, labels_of
 from spacy_rootmind.guidelines.words import EXTERNAL, NUMBER_OF_POS, SPACE_AFTER, Words, make_words
 from spacy_rootmind.network.listeners import listeners_in, require_vectors
@@ -75,8 +75,9 @@ class UDTagRepair(Pipe):
             return
         rules = GUIDELINES([(docs[tree.doc], tree.words) for tree in trees])
         heads, labels = [tree.heads for tree in trees], [tree.labels for tree in trees]
-        errors = rules.find_errors(range(len(trees)), heads, labels)
-        wrong = [i for i, own in enumerate(errors) if any(is_tag_rule(rule) for _, rule in own)]
+        every, starts = rules.find_broken(range(len(trees)), heads, labels)
+        broken = np.split(every, starts[1:])
+        wrong = [i for i, own in enumerate(broken) if (own & TAG_RULES).any()]
         if not wrong:
             return
         numbers = sorted({trees[i].doc for i in wrong})
@@ -88,7 +89,7 @@ class UDTagRepair(Pipe):
         analyses = _read_analyses(tagger)
         for i in wrong:
             doc = trees[i].doc
-            _repair_sentence(docs[doc], trees[i], rules, i, set(errors[i]), analyses, scores[doc])
+            _repair_sentence(docs[doc], trees[i], rules, i, broken[i], analyses, scores[doc])
 
     def _find_morphologizer(self, vocab: Any = None) -> Morphologizer:
         """Find it in the pipeline, which has to be the one of the Docs with this vocabulary."""
@@ -193,26 +194,26 @@ def _repair_sentence(
     tree: _Tree,
     rules: UDRules,
     number: int,
-    errors: set[tuple[int, str]],
+    broken: NDArray[np.uint16],
     analyses: _Analyses,
     scores: NDArray[np.floating],
 ) -> None:
-    """Give words another analysis, where that leaves fewer errors and makes no new ones.
+    """Give words another analysis, where that breaks fewer rules and no others.
 
     The rules read a word with each analysis that is tried.
     """
     words = rules.words_of(number)
-    for word, rule in sorted(errors):
-        if not is_tag_rule(rule) or (word, rule) not in errors:
+    for word in np.flatnonzero(broken & TAG_RULES).tolist():
+        if not broken[word] & TAG_RULES:
             continue
         token, before = doc[int(tree.words[word - 1])], words[:, word].copy()
         fits = GUIDELINES.tables.fits_tag[analyses.words[EXTERNAL], tree.labels[word]]
         order = np.argsort(-scores[token.i], kind="stable")
         for chosen in order[fits[order]][:MOST_TRIED].tolist():
             words[:SPACE_AFTER, word] = analyses.words[:SPACE_AFTER, chosen]
-            left = set(rules.find_errors([number], [tree.heads], [tree.labels])[0])
-            if left < errors:
-                errors = left
+            left, _ = rules.find_broken([number], [tree.heads], [tree.labels])
+            if (left | broken == broken).all() and (left != broken).any():
+                broken = left
                 token.pos = analyses.tags[chosen]
                 token.set_morph(analyses.morphs[chosen])  # type: ignore[attr-defined]
                 break

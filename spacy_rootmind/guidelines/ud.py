@@ -157,42 +157,25 @@ class UDRules:
         self, sentence: int, heads: NDArray[np.int32], labels: NDArray[np.int32]
     ) -> Iterator[Conflict]:
         """Find the conflicts of a tree of a sentence."""
-        for _, tree in self._invalid_trees([sentence], [heads], [labels]):
-            yield from tree.conflicts()
-
-    def find_errors(
-        self, sentences: Sequence[int], heads: _Trees, labels: _Trees
-    ) -> list[list[tuple[int, str]]]:
-        """List the words of each tree at which rules are broken, and the names of these rules."""
-        found: list[list[tuple[int, str]]] = [[] for _ in sentences]
-        for number, tree in self._invalid_trees(sentences, heads, labels):
-            found[number] = sorted(set(tree.errors()))
-        return found
+        broken, _ = self.find_broken([sentence], [heads], [labels])
+        if broken.any():
+            above, words = np.maximum(heads, ROOT), self.words_of(sentence)
+            yield from Tree(self.tables, words, above, labels, broken).conflicts()
 
     def are_valid(
         self, sentences: Sequence[int], heads: _Trees, labels: _Trees
     ) -> NDArray[np.bool_]:
         """Mark the trees of these sentences that break no rule."""
-        broken, _, _, bounds = self._find_broken(sentences, heads, labels)
-        return ~np.logical_or.reduceat(broken, bounds[:-1])
+        broken, starts = self.find_broken(sentences, heads, labels)
+        return ~np.logical_or.reduceat(broken, starts)
 
-    def _invalid_trees(
+    def find_broken(
         self, sentences: Sequence[int], heads: _Trees, labels: _Trees
-    ) -> Iterator[tuple[int, Tree]]:
-        """List the trees that break rules, each with its place among all."""
-        broken, all_heads, all_labels, bounds = self._find_broken(sentences, heads, labels)
-        wrong = np.searchsorted(bounds, np.flatnonzero(broken), side="right") - 1
-        for number in np.unique(wrong).tolist():
-            own = slice(*bounds[number : number + 2].tolist())
-            words = self.words_of(sentences[number])
-            yield number, Tree(self.tables, words, all_heads[own], all_labels[own], broken[own])
+    ) -> tuple[NDArray[np.uint16], NDArray[np.intp]]:
+        """Find the rules that are broken at each word of all trees, and where each tree starts.
 
-    def _find_broken(
-        self, sentences: Sequence[int], heads: _Trees, labels: _Trees
-    ) -> tuple[NDArray[np.uint16], NDArray[np.int32], NDArray[np.int32], NDArray[np.intp]]:
-        """Find the rules that words break; also returns all trees in arrays, and their bounds.
-
-        An array of heads or labels may hold several trees, one after the other.
+        There is a bit for each rule, as in RULES. An array of heads or labels may hold several
+        trees, one after the other.
         """
         chosen = np.array(sentences, dtype=np.intp)
         sizes, none = self.sizes[chosen], np.zeros(0, np.int32)
@@ -201,7 +184,7 @@ class UDRules:
         broken = self.tables.kernel.find_broken(
             self.words, self.starts[chosen], sizes, all_heads, all_labels
         )
-        return broken, all_heads, all_labels, np.append(0, np.cumsum(sizes))
+        return broken, np.cumsum(sizes) - sizes
 
 
 # --- all labels --------------------------------------------------------------------------------

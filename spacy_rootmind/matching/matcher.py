@@ -142,9 +142,10 @@ class TreeMatcher:
 
     def _accept(self, labels: Sequence[str]) -> NDArray[np.bool_]:
         """Tell which conditions labels meet, (n_conditions, n_labels)."""
-        new = list({OTHER_LABEL, *labels} - self._accepted.keys())
-        if new:
-            doc = Doc(self.vocab, words=new, heads=list(range(len(new))), deps=new)
+        if not self._accepted.keys() >= {*labels}:
+            # Labels that a user has removed are empty, but words and all labels must not be.
+            new = [OTHER_LABEL, *{*labels} - self._accepted.keys()]
+            doc = Doc(self.vocab, ["_"] * len(new), heads=list(range(len(new))), deps=new)
             self._accepted.update(zip(new, self._labels.test(doc).T, strict=True))
         return np.array([self._accepted[label] for label in labels]).T
 

@@ -49,8 +49,6 @@ window_size = 1
 maxout_pieces = 3
 subword_features = true
 """)["model"]
-# Counted in training, next to the labels.
-COUNTS = ("tokens", "words")
 # Docs that the layers are sized by.
 SAMPLE = 10
 
@@ -99,11 +97,6 @@ class MWTExpander(TrainablePipe):
     def is_initialized(self) -> bool:
         """Whether `initialize` has been called: there may be no labels."""
         return bool(self.model.has_dim("nO"))
-
-    @property
-    def label_data(self) -> dict[str, Any]:
-        """Scripts and counts of tokens and words, for `initialize.components.NAME.labels`."""
-        return {"labels": list(self.labels), **{name: self.cfg[name] for name in COUNTS}}
 
     @property
     def prior(self) -> Prior:
@@ -200,7 +193,6 @@ class MWTExpander(TrainablePipe):
         get_examples: Callable[[], Iterable[Example]],
         *,
         nlp: Language | None = None,
-        labels: dict[str, Any] | None = None,
     ) -> None:
         """Collect the scripts of the words that the references store, and size the layers.
 
@@ -208,43 +200,23 @@ class MWTExpander(TrainablePipe):
         ----------
         get_examples : callable
         nlp : Language, optional
-        labels : dict, optional
-            What `init labels` has written, in place of a pass over the examples.
 
         Raises
         ------
         ValueError
-            If these are no labels of this component, or the words of a reference are damaged.
+            If the words of a reference are damaged.
         """
         validate_get_examples(get_examples, f"MWTExpander.initialize ({self.name})")
-        if labels is None:
-            labels = self._collect(get_examples())
-        self._check_labels(labels)
-        if not labels["labels"]:
+        self.cfg = self._collect(get_examples())
+        if not self.labels:
             logger.warning(
                 "[%s] found no words of multiword tokens in the examples, and will expand no "
                 "token. References store them as user data: `DocBin(store_user_data=True)`",
                 self.name,
             )
-        self.cfg["labels"] = list(labels["labels"])
-        self.cfg |= {name: labels[name] for name in COUNTS}
         docs = [example.predicted for example in islice(get_examples(), SAMPLE)]
         self.model.set_dim("nO", len(self.labels) + 1)
         self.model.initialize(X=ChosenTokens(docs, [np.arange(len(doc)) for doc in docs]))
-
-    def _check_labels(self, labels: Any) -> None:
-        """Refuse what `label_data` has not made, before anything is set."""
-        try:
-            numbers = range(len([Script.from_label(label) for label in labels["labels"]]) + 1)
-            counts = [count for own in labels["tokens"].values() for count in own.items()]
-            counts += [(NONE, count) for count in labels["words"].values()]
-            if not all(int(number) in numbers and count > 0 for number, count in counts):
-                raise ValueError("counts are not of these scripts")
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"[{self.name}] expected labels as `spacy init labels` writes them for this "
-                f"component, received {str(labels)[:80]!r}: {error}"
-            ) from error
 
     def _collect(self, examples: Iterable[Example]) -> dict[str, Any]:
         """Collect the scripts and count the tokens of references."""

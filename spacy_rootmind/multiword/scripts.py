@@ -49,22 +49,9 @@ class Script(NamedTuple):
 
     @classmethod
     def from_label(cls, label: str) -> "Script":
-        """Read what `label` writes.
-
-        Raises
-        ------
-        ValueError
-            If the text is no script.
-        """
-        try:
-            start, end, stem, is_cased, (top, words) = json.loads(label)
-            expansion = Expansion.from_data(top, words)
-            has_stem = stem >= 0 and "\t" in expansion.words[stem].form
-        except (TypeError, ValueError, IndexError) as error:
-            raise ValueError(f"expected the label of a script, received {label!r}") from error
-        if stem != -1 and not has_stem:
-            raise ValueError(f"expected the label of a script with a stem, received {label!r}")
-        return cls(start, end, stem, is_cased, expansion)
+        """Read what `label` writes."""
+        start, end, stem, is_cased, (top, words) = json.loads(label)
+        return cls(start, end, stem, is_cased, Expansion.from_data(top, words))
 
     def fits(self, token: str) -> bool:
         """Whether a token has the letters of the script."""

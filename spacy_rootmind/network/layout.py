@@ -87,11 +87,6 @@ class Bucket:
         allowed *= 1.0 - xp.eye(m, dtype="f")
         return allowed
 
-    def select(self, places: Ints1d) -> "Bucket":
-        """Make a bucket of some of its sentences, with the same padding."""
-        sentences = [self.sentences[place] for place in places.tolist()]
-        return Bucket(sentences, self.lengths[places], self.rows[places], self.n_rows)
-
     def pad(self, flat: Floats2d) -> Floats3d:
         """Copy rows (n_rows, w) to (b, m, w), with zeros past the end of each sentence."""
         if self.on_host:

@@ -41,11 +41,10 @@ def render(
     If the Doc was parsed with `confidence`, each arc has its label and the probability of both
     together. If it was parsed with `alternatives`, those that differ from the parse are drawn below
     it, in order and each tree once; the arcs that differ have another colour, dashes and bold
-    labels, and are listed in the caption.
-    In a sentence of more than eight words, alternatives have only the words of arcs that differ,
-    with "…" for the others. If a sentence has other tokens or boundaries than were parsed, its
-    picture has the tree alone; if a token has another head, neither this head nor the tree has a
-    probability.
+    labels. In a sentence of more than eight words, alternatives have only the words of arcs that
+    differ, with "…" for the others. If a sentence has other tokens or boundaries than were parsed,
+    its picture has the tree alone; if a token has another head, neither this head nor the tree has
+    a probability.
 
     A picture is as wide as its words and labels need. In HTML and in a notebook it shrinks to the
     width of the page, to 60 percent of its size at least: about 25 words fit a notebook's cell.

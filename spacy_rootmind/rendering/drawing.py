@@ -14,17 +14,15 @@ from spacy.tokens import Span
 from spacy.vocab import Vocab
 
 from spacy_rootmind.annotation.extensions import SentenceDetails
-from spacy_rootmind.rendering.text import ELLIPSIS, isolate, shorten
+from spacy_rootmind.rendering.text import ELLIPSIS
 from spacy_rootmind.trees.conventions import MISSING
 
 # Drawn for a whitespace token that cannot be hidden because another parser made it a head.
 VISIBLE_SPACE = "␣"
-# Widest word that is drawn or listed, as a multiple of the font size: about 32 letters.
+# Widest word that is drawn, as a multiple of the font size: about 32 letters.
 MAX_WORD = 18.0
 # A drawing with more columns has only the columns of arcs that differ.
 MAX_COLUMNS = 8
-# Most arcs that a caption lists.
-MAX_LISTED_ARCS = 8
 
 
 class Tree(NamedTuple):
@@ -98,16 +96,13 @@ def draw_sentence(span: Span, options: Mapping[str, Any], max_alternatives: int)
     caption = "; ".join(parts)
     arcs = tree_arcs(chosen, chosen, column_of, details.arc_numbers("{:.2f}".format))
     drawings = [Drawing(caption[:1].upper() + caption[1:], columns, arcs)]
-    names = token_names(span)
     for number, tree in enumerate(shown, start=1):
-        parts = describe(tree, log_probs[tree])
-        parts.append(f"differs in {describe_difference(tree, chosen, names)}")
+        caption = f"Alternative {number}: {'; '.join(describe(tree, log_probs[tree]))}"
         arcs, replaced = (
             tree_arcs(one, other, column_of) for one, other in ((tree, chosen), (chosen, tree))
         )
         changes = {end for arc in arcs + replaced if arc.is_different for end in arc[:2]}
-        drawing = Drawing(f"Alternative {number}: {'; '.join(parts)}", columns, arcs)
-        drawings.append(focus(drawing, changes))
+        drawings.append(focus(Drawing(caption, columns, arcs), changes))
     return drawings
 
 
@@ -151,12 +146,6 @@ def make_columns(
 # --- arcs --------------------------------------------------------------------------------------
 
 
-def differing_tokens(tree: Tree, chosen: Tree) -> list[int]:
-    """List the tokens whose head or label is not the same in two trees."""
-    arcs, others = (list(zip(*one, strict=True)) for one in (tree, chosen))
-    return [i for i, arc in enumerate(arcs) if arc != others[i]]
-
-
 def tree_arcs(
     tree: Tree,
     chosen: Tree,
@@ -164,12 +153,13 @@ def tree_arcs(
     numbers: Sequence[str] | None = None,
 ) -> list[Arc]:
     """List the arcs of a tree that are drawn, with their probabilities as text if given."""
-    different = set(differing_tokens(tree, chosen))
     arcs = []
+    others = list(zip(*chosen, strict=True))
     for i, (head, label) in enumerate(zip(*tree, strict=True)):
         start, end = None if head == MISSING else column_of[head], column_of[i]
         if start is not None and end is not None:
-            arcs.append(Arc(start, end, label, i in different, numbers[i] if numbers else ""))
+            number = numbers[i] if numbers else ""
+            arcs.append(Arc(start, end, label, (head, label) != others[i], number))
     return arcs
 
 
@@ -197,34 +187,6 @@ def focus(drawing: Drawing, changes: set[int]) -> Drawing:
         if arc.head in new_place and arc.dep in new_place
     ]
     return Drawing(drawing.caption, columns, arcs)
-
-
-# --- captions ----------------------------------------------------------------------------------
-
-
-def describe_difference(tree: Tree, chosen: Tree, names: Sequence[str]) -> str:
-    """List a tree's arcs that are not in the Doc's own parse, as label(head, dependent)."""
-    tokens = differing_tokens(tree, chosen)
-    listed = []
-    for i in tokens[:MAX_LISTED_ARCS]:
-        words = names[i] if tree.heads[i] == i else f"{names[tree.heads[i]]}, {names[i]}"
-        listed.append(f"{tree.deps[i]}({words})")
-    if len(tokens) > MAX_LISTED_ARCS:
-        listed.append(f"and {len(tokens) - MAX_LISTED_ARCS} more")
-    return ", ".join(listed)
-
-
-def token_names(span: Span) -> list[str]:
-    """Name tokens for captions: by text, with a number where several have the same text."""
-    is_rtl = runs_rtl(span.vocab)
-    texts = [token.text for token in span]
-    counts = Counter(texts)
-    names = []
-    for i, text in enumerate(texts, start=1):
-        # Captions run from left to right, whatever the direction of the words in them.
-        name = isolate(shorten(text, 1.0, MAX_WORD), is_rtl=is_rtl)
-        names.append(name if counts[text] == 1 else f"{name}-{i}")
-    return names
 
 
 def runs_rtl(vocab: Vocab) -> bool:

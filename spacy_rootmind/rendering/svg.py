@@ -27,16 +27,14 @@ from spacy_rootmind.rendering.layout import (
     lay_out,
     place_columns,
 )
-from spacy_rootmind.rendering.text import clean, shorten, text_width, wrap
+from spacy_rootmind.rendering.text import clean, shorten, text_width
 
 CAPTION_SIZE = 13.0
 # How much wider captions are in DejaVu Sans, which many machines have instead of Arial.
 WIDER_FONT = 1.1
-LINE_HEIGHT = 18.0
+CAPTION_HEIGHT = 25.0
 # From the arcs to the base of a word, and from there to that of each tag or lemma.
 WORD_HEIGHT, TAG_HEIGHT = 22.0, 17.0
-# Widest caption of a narrower tree.
-MIN_WIDTH = 500.0
 # Browsers shrink a wide picture to the page, but no further than this part of its size,
 # so that small letters stay legible; a picture that is still too wide is scrolled.
 MIN_SCALE = 0.6
@@ -79,7 +77,7 @@ LABEL = """<text x="{x}" y="{y}" style="font-size: {size}px">{text}</text>"""
 GROUND = """<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="{bg}"/>"""
 CAPTION = """
 <text class="displacy-caption" fill="currentColor" text-anchor="{anchor}" \
-style="font-size: {size}px">{lines}</text>
+style="font-size: {size}px" x="{x}" y="{y}">{text}</text>
 """
 
 
@@ -130,14 +128,10 @@ def draw_picture(
     for number, drawing in enumerate(drawings):
         places, width = shared if drawing in complete else place_columns([drawing], settings)
         content, height = draw_tree(drawing, places, settings, is_rtl=is_rtl, is_first=number == 0)
-        trees.append(Picture(width, height, content))
-    width = max(MIN_WIDTH, *(tree.width for tree in trees))
-    parts = []
-    for drawing, tree in zip(drawings, trees, strict=True):
         if drawing.caption:
-            parts.append(draw_caption(clean(drawing.caption), width, is_rtl=is_rtl))
-        parts.append(tree)
-    return stack(parts, is_rtl=is_rtl)
+            trees.append(draw_caption(drawing.caption, is_rtl=is_rtl))
+        trees.append(Picture(width, height, content))
+    return stack(trees, is_rtl=is_rtl)
 
 
 def prepare(drawing: Drawing, *, is_rtl: bool) -> Drawing:
@@ -273,19 +267,17 @@ def arc_path(line: Line) -> str:
 # --- captions ----------------------------------------------------------------------------------
 
 
-def draw_caption(text: str, width: float, *, is_rtl: bool) -> Picture:
-    """Draw a caption, broken into lines."""
-    x = width - MARGIN if is_rtl else MARGIN
-    lines = wrap(text, CAPTION_SIZE, (width - 2 * MARGIN) / WIDER_FONT)
+def draw_caption(text: str, *, is_rtl: bool) -> Picture:
+    """Draw a caption."""
+    width = text_width(text, CAPTION_SIZE) * WIDER_FONT + 2 * MARGIN
     content = CAPTION.format(
         anchor="end" if is_rtl else "start",
         size=px(CAPTION_SIZE),
-        lines="".join(
-            f'<tspan x="{px(x)}" y="{px(number * LINE_HEIGHT)}">{escape(line)}</tspan>'
-            for number, line in enumerate(lines, start=1)
-        ),
+        x=px(width - MARGIN if is_rtl else MARGIN),
+        y=px(CAPTION_SIZE + LABEL_GAP),
+        text=escape(text),
     )
-    return Picture(width, len(lines) * LINE_HEIGHT + MARGIN / 2, content)
+    return Picture(width, CAPTION_HEIGHT, content)
 
 
 # --- pictures ----------------------------------------------------------------------------------

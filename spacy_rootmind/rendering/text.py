@@ -23,11 +23,6 @@ RESERVE = 1.04
 MAX_CHARS = 100
 
 NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-# Characters that change the direction of the text after them until another one ends it.
-DIRECTION_CHANGES = re.compile("[\u202a-\u202e\u2066-\u2069]")
-# Unicode isolates: a word's direction does not affect the text around it.
-ISOLATE, END_ISOLATE = "\u2068", "\u2069"
-RIGHT_TO_LEFT = ("R", "AL", "AN")
 ELLIPSIS = "…"
 
 
@@ -59,23 +54,3 @@ def shorten(text: str, size: float, width: float) -> str:
     while kept and text_width(kept + ELLIPSIS, size) > width:
         kept = kept[:-1]
     return kept + ELLIPSIS
-
-
-def isolate(text: str, *, is_rtl: bool = False) -> str:
-    """Keep a word's direction from changing that of the sentence that quotes the word."""
-    plain = DIRECTION_CHANGES.sub("", text)
-    if is_rtl or any(unicodedata.bidirectional(char) in RIGHT_TO_LEFT for char in plain):
-        return f"{ISOLATE}{plain}{END_ISOLATE}"
-    return plain
-
-
-def wrap(text: str, size: float, width: float) -> list[str]:
-    """Break a text into lines at spaces."""
-    lines = [""]
-    for word in text.split(" "):
-        longer = f"{lines[-1]} {word}" if lines[-1] else word
-        if lines[-1] and text_width(longer, size) > width:
-            lines.append(word)
-        else:
-            lines[-1] = longer
-    return lines

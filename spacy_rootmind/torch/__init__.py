@@ -1,4 +1,4 @@
-"""Losses of, and distributions over, trees of torch tensors, with gradients (extra `[torch]`).
+"""A loss of, and distributions over, trees of torch tensors, with gradients (extra `[torch]`).
 
 Conventions and names of arguments are as for arrays (`spacy_rootmind.trees.conventions`).
 Tensors may be on any device: scores are copied to the CPU, computation is in float64, and results
@@ -6,6 +6,6 @@ have the dtype and the device of the scores.
 """
 
 from spacy_rootmind.torch.distribution import TreeDistribution
-from spacy_rootmind.torch.losses import head_selection, tree_crf
+from spacy_rootmind.torch.losses import tree_crf
 
-__all__ = ["TreeDistribution", "head_selection", "tree_crf"]
+__all__ = ["TreeDistribution", "tree_crf"]

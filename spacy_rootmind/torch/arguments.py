@@ -42,37 +42,9 @@ def as_array(name: str, given: Tensor) -> NDArray[Any]:
         ) from error
 
 
-def as_options(
-    scores: Tensor, lengths: Lengths, mask: Tensor | None, allowed: Tensor | None
-) -> dict[str, Any]:
-    """Convert arguments to arrays, by their names; a mask of words of the scores to lengths."""
-    if mask is not None:
-        if lengths is not None:
-            raise ValueError("expected lengths or a mask, received both; leave out one")
-        _check_type("scores", scores)
-        lengths = _count_words(mask, scores.shape[:-1])
-    return {
-        "lengths": as_array("lengths", lengths) if isinstance(lengths, Tensor) else lengths,
-        "allowed": None if allowed is None else as_array("allowed", allowed),
-    }
-
-
-def _count_words(mask: Tensor, shape: torch.Size) -> Tensor:
-    """Count the words that a mask marks, behind index 0, in each sentence."""
-    _check_type("mask", mask)
-    if mask.dtype != torch.bool or mask.shape != shape:
-        raise ValueError(
-            f"expected a mask of dtype bool and shape {tuple(shape)}, with index 0, received "
-            f"{mask.dtype} and {tuple(mask.shape)}; torch.nn.functional.pad(mask, (1, 0)) adds "
-            f"index 0"
-        )
-    words = mask[..., 1:]
-    if (words[..., 1:] & ~words[..., :-1]).any():
-        raise ValueError(
-            "expected a mask whose words follow index 0 without a gap, received one with a gap; "
-            "move the padding behind the words"
-        )
-    return words.sum(dim=-1)
+def as_lengths(lengths: Lengths) -> Any:
+    """View lengths as an array if they are a tensor."""
+    return as_array("lengths", lengths) if isinstance(lengths, Tensor) else lengths
 
 
 def _check_type(name: str, given: object) -> None:

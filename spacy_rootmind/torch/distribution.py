@@ -2,15 +2,15 @@
 
 from __future__ import annotations  # the site has a stand-in for torch, without `|`
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd import Function
 
 from spacy_rootmind.torch import queries
-from spacy_rootmind.torch.arguments import Lengths, as_array, as_options, to_cpu
+from spacy_rootmind.torch.arguments import Lengths, as_array, as_lengths, to_cpu
 from spacy_rootmind.trees import distribution
 from spacy_rootmind.trees.conventions import TreeList
 
@@ -29,9 +29,6 @@ class TreeDistribution:
         float16. Do not change them while this object is in use.
     lengths : int tensor, array or list of shape (B,), or int, optional
         Words in each sentence; for a single sentence, an int.
-    mask : bool tensor of shape (n + 1,) or (B, N + 1), optional
-        In place of `lengths`, which indices are words; index 0 is ignored.
-    allowed : bool tensor of the shape of `scores`, optional
     single_root, projective, num_threads
         As for `spacy_rootmind.decode`.
 
@@ -66,8 +63,6 @@ class TreeDistribution:
         scores: Tensor,
         *,
         lengths: Lengths = None,
-        mask: Tensor | None = None,
-        allowed: Tensor | None = None,
         single_root: bool = True,
         projective: bool = False,
         num_threads: int = 1,
@@ -76,14 +71,14 @@ class TreeDistribution:
         self.scores = scores
         self._trees = distribution.TreeDistribution(
             as_array("scores", given),
-            **as_options(given, lengths, mask, allowed),
+            lengths=as_lengths(lengths),
             single_root=single_root,
             projective=projective,
             num_threads=num_threads,
         )
         own = self._trees.sentences
         self.single_root, self.projective = own.single_root, own.projective
-        # As the classes of `queries` take them: always with an axis of sentences.
+        # As `queries` take them: always with an axis of sentences.
         self._batch = given if given.ndim == 3 else given[None]
 
     # Queries
@@ -103,7 +98,7 @@ class TreeDistribution:
         >>> scores.grad[1].tolist() == trees.marginals[1].tolist()
         True
         """
-        return self._find(queries.LogPartition)
+        return self._find(queries.log_partitions)
 
     @property
     def marginals(self) -> Tensor:
@@ -119,7 +114,7 @@ class TreeDistribution:
         >>> round(scores.grad[1, 0].item(), 3), round(scores.grad[1, 2].item(), 3)
         (0.197, -0.197)
         """
-        return self._find(queries.Marginals)
+        return self._find(queries.marginals)
 
     @property
     def mode(self) -> Tensor:
@@ -128,7 +123,7 @@ class TreeDistribution:
 
     def entropy(self) -> Tensor:
         """Find the entropy of the distribution, in nats, of shape () or (B,)."""
-        return self._find(queries.Entropy)
+        return self._find(queries.entropies)
 
     def log_prob(self, heads: Tensor) -> Tensor:
         """Find the log probability of given trees, -inf where heads form none or are all -1.
@@ -139,38 +134,8 @@ class TreeDistribution:
         self._prepare_gradient()
         found = np.asarray(self._trees.log_prob(as_array("heads", heads)))
         rows = self._rows(heads)
-        log_probs = self._find(queries.LogProbs, rows, found.reshape(rows.shape[:2]))
+        log_probs = self._find(queries.log_probs, rows, found.reshape(rows.shape[:2]))
         return log_probs.reshape(heads.shape[:-1])
-
-    def log_prob_of_arcs(self, heads: Tensor) -> Tensor:
-        """Find the log probability that a tree has given arcs, all of them; -inf where none has.
-
-        As `log_prob`, with -1 for the words whose head may be any. The gradient is the difference
-        of the marginals with and without this condition.
-        """
-        log_probs = self._trees.log_prob_of_arcs(as_array("heads", heads))
-        rows = self._rows(heads)
-        exists = torch.as_tensor(log_probs > -np.inf).reshape(rows.shape[:2])
-        # An impossible condition is left out, and has no gradient.
-        kept = torch.where(exists[..., None], rows, -1)[..., None]
-        allowed = (kept == -1) | (kept == torch.arange(heads.shape[-1]))
-        mask = self._trees.sentences.mask
-        if mask is not None:
-            allowed &= torch.from_numpy(mask.view(np.bool_))[:, None]
-        # The differences of float32 numbers would lose digits.
-        scores = self._batch.double()[:, None].expand(allowed.shape)
-        lengths = torch.from_numpy(self._trees.sentences.lengths)
-        restricted = TreeDistribution(
-            scores.flatten(0, 1),
-            lengths=lengths.repeat_interleave(rows.shape[1]),
-            allowed=allowed.flatten(0, 1),
-            single_root=self.single_root,
-            projective=self.projective,
-        )
-        whole = queries.LogPartition.apply(self._batch.double(), self._trees.inference)
-        found = restricted.log_partition.reshape(rows.shape[:2]) - whole[:, None]
-        found = torch.where(exists, found, -torch.inf).reshape(heads.shape[:-1])
-        return found.to(self.scores.device, self.scores.dtype)
 
     def sample(
         self, k: int, *, replace: bool = True, generator: torch.Generator | None = None
@@ -190,10 +155,6 @@ class TreeDistribution:
         log_probs : tensor of shape (k',) or (B, k)
             With gradients; -inf in rows without a tree.
         """
-        if generator is not None and not isinstance(generator, torch.Generator):
-            raise TypeError(
-                f"expected generator as a torch.Generator, received {type(generator).__name__}"
-            )
         device = "cpu" if generator is None else generator.device
         seed = int(torch.randint(2**63 - 1, (), generator=generator, device=device))
         return self._with_log_probs(self._trees.sample(k, replace=replace, seed=seed))
@@ -210,16 +171,16 @@ class TreeDistribution:
         """
         if not isinstance(other, TreeDistribution):
             raise TypeError(f"expected a TreeDistribution, received {type(other).__name__}")
-        return self._find(queries.Divergence, other._batch, other._trees.inference)
+        return self._find(queries.divergences, other._batch, other._trees.inference)
 
     def __repr__(self) -> str:
         kind = f"single_root={self.single_root}" + ", projective=True" * self.projective
         return f"TreeDistribution(scores of shape {tuple(self.scores.shape)}, {kind})"
 
-    def _find(self, query: type[Function], *further: Any) -> Tensor:
+    def _find(self, query: Callable[..., Tensor], *further: Any) -> Tensor:
         """Answer a query, with the axes, the dtype and the device of the given scores."""
         self._prepare_gradient()
-        found = query.apply(self._batch, self._trees.inference, *further)
+        found = query(self._batch, self._trees.inference, *further)
         shaped = found.reshape(self.scores.shape[:-2] + found.shape[1:])
         return shaped.to(self.scores.device, self.scores.dtype, copy=True)
 

@@ -1,8 +1,7 @@
-"""Losses of arc scores against gold heads, for parsers that are trained in torch."""
+"""The loss of arc scores against gold heads, for parsers that are trained in torch."""
 
 from __future__ import annotations  # the site has a stand-in for torch, without `|`
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,10 +9,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd import Function
 
-from spacy_rootmind.torch.arguments import Lengths, as_array, as_options, to_cpu
+from spacy_rootmind.torch.arguments import Lengths, as_array, as_lengths, to_cpu
 from spacy_rootmind.trees import losses
 
-__all__ = ["head_selection", "tree_crf"]
+__all__ = ["tree_crf"]
 
 
 def tree_crf(
@@ -21,17 +20,15 @@ def tree_crf(
     heads: Tensor,
     *,
     lengths: Lengths = None,
-    mask: Tensor | None = None,
-    allowed: Tensor | None = None,
     single_root: bool = True,
     projective: bool = False,
     num_threads: int = 1,
 ) -> Tensor:
     """Find the negative log probability of gold trees.
 
-    `spacy_rootmind.tree_crf` for tensors, with the same arguments, and `mask` as `TreeDistribution`
-    has it: of shape () or (B,), in nats, never negative. If some heads of a sentence are missing
-    (-1), it is the one of all trees that agree with the others.
+    `spacy_rootmind.tree_crf` for tensors, with the same arguments: of shape () or (B,), in nats,
+    never negative. If some heads of a sentence are missing (-1), it is the one of all trees that
+    agree with the others.
 
     Notes
     -----
@@ -47,50 +44,15 @@ def tree_crf(
     >>> round(loss.item(), 3), round(scores.grad[1, 0].item(), 3)
     (0.313, -0.269)
     """
-    return _apply(
-        losses.tree_crf,
-        scores,
-        heads,
-        as_options(scores, lengths, mask, allowed),
+    loss, gradient = losses.tree_crf(
+        as_array("scores", to_cpu(scores)),
+        as_array("heads", heads),
+        lengths=as_lengths(lengths),
         single_root=single_root,
         projective=projective,
         num_threads=num_threads,
     )
-
-
-def head_selection(
-    scores: Tensor,
-    heads: Tensor,
-    *,
-    lengths: Lengths = None,
-    mask: Tensor | None = None,
-    allowed: Tensor | None = None,
-) -> Tensor:
-    """Find the cross entropy of gold heads under the softmax over each word's heads.
-
-    `spacy_rootmind.head_selection` for tensors, with the same arguments, and `mask` as
-    `TreeDistribution` has it: of shape () or (B,), in nats. The heads need not form a tree.
-
-    Examples
-    --------
-    >>> import torch
-    >>> round(head_selection(torch.zeros(3, 3), torch.tensor([-1, 2, -1])).item(), 3)
-    0.693
-    """
-    return _apply(losses.head_selection, scores, heads, as_options(scores, lengths, mask, allowed))
-
-
-def _apply(
-    loss: Callable[..., losses.Loss],
-    scores: Tensor,
-    heads: Tensor,
-    options: dict[str, Any],
-    **kind: Any,
-) -> Tensor:
-    """Find a loss of arrays, and give its gradient to the scores."""
-    given = as_array("scores", to_cpu(scores))
-    numbers, gradient = loss(given, as_array("heads", heads), **options, **kind)
-    result: Tensor = _WithGradient.apply(scores, numbers, gradient)
+    result: Tensor = _WithGradient.apply(scores, loss, gradient)
     return result
 
 

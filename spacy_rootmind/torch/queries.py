@@ -8,10 +8,10 @@ Each takes the scores of a batch on the CPU, of shape (B, N + 1, N + 1), and inf
 of the same numbers, which keeps its results: one elimination does for a value and its gradient.
 Results are float64, and are rounded to the dtype of the scores at the end.
 """
-# ruff: noqa: D102 - torch.autograd.Function documents the methods
 
 from __future__ import annotations  # the site has a stand-in for torch, without `|`
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,44 +25,110 @@ from spacy_rootmind.trees.conventions import mark_words
 from spacy_rootmind.trees.inference import Inference
 
 
-class LogPartition(Function):
-    """Log partition of each sentence, (B,)."""
+def log_partitions(scores: Tensor, trees: Inference) -> Tensor:
+    """Find the log partition of each sentence, (B,)."""
+
+    def differentiate(scores: Tensor, grad: Tensor) -> Tensor:
+        return grad[:, None, None] * marginals(scores, trees)
+
+    return _Query.apply(scores, trees.log_partitions(), differentiate)
+
+
+def marginals(scores: Tensor, trees: Inference) -> Tensor:
+    """Find the probability of each arc, (B, N + 1, N + 1).
+
+    This is the array that is kept, and copied before a user receives it.
+    """
+
+    def differentiate(scores: Tensor, grad: Tensor) -> Tensor:
+        return _Covariances.apply(scores, trees, grad)
+
+    return _Query.apply(scores, trees.marginals(), differentiate)
+
+
+def entropies(scores: Tensor, trees: Inference) -> Tensor:
+    """Find the entropy of each sentence, (B,)."""
+
+    def differentiate(scores: Tensor, grad: Tensor) -> Tensor:
+        # Entropy = log Z - sum of P * scores: what remains is the derivative of P.
+        return -grad[:, None, None] * _Covariances.apply(scores, trees, scores)
+
+    return _Query.apply(scores, trees.entropies(), differentiate)
+
+
+def divergences(scores: Tensor, trees: Inference, others: Tensor, other: Inference) -> Tensor:
+    """Find the Kullback-Leibler divergence of the distributions of two batches, (B,)."""
+
+    def by_scores(scores: Tensor, grad: Tensor) -> Tensor:
+        values = scores.double() - others.double()
+        return grad[:, None, None] * _Covariances.apply(scores, trees, values)
+
+    def by_others(others: Tensor, grad: Tensor) -> Tensor:
+        return grad[:, None, None] * (marginals(others, other) - marginals(scores, trees))
+
+    if others.requires_grad:
+        other.marginals()
+    found = trees.divergences(other)
+    # The second has the gradient by the others alone.
+    own: Tensor = _Query.apply(scores, found, by_scores)
+    return own + _Query.apply(others, np.zeros_like(found), by_others)
+
+
+def log_probs(
+    scores: Tensor, trees: Inference, heads: Tensor, found: NDArray[np.float64]
+) -> Tensor:
+    """Differentiate the log probabilities of K trees of each sentence, (B, K).
+
+    The heads are of shape (B, K, N + 1).
+    """
+
+    def differentiate(scores: Tensor, grad: Tensor) -> Tensor:
+        # For each arc, the sum over the trees that have it.
+        by_dep = heads.long().clamp(min=0).transpose(1, 2)
+        counts = torch.zeros_like(scores, dtype=torch.float64).scatter_add(
+            2, by_dep, grad[:, None, :].expand(by_dep.shape)
+        )
+        words = torch.from_numpy(mark_words(trees.sentences.lengths, scores.shape[1]))
+        counts = torch.where(words[:, :, None], counts, 0.0)
+        return counts - grad.sum(dim=1)[:, None, None] * marginals(scores, trees)
+
+    return _Query.apply(scores, found, differentiate)
+
+
+class _Query(Function):
+    """Results of the kernel, with a function that finds the gradient by the scores."""
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, trees: Inference) -> Tensor:
-        _keep(ctx, trees, scores)
-        return torch.from_numpy(trees.log_partitions())
+    def forward(
+        ctx: Any,
+        scores: Tensor,
+        found: NDArray[np.float64],
+        differentiate: Callable[[Tensor, Tensor], Tensor],
+    ) -> Tensor:
+        ctx.differentiate = differentiate
+        ctx.save_for_backward(scores)
+        return torch.from_numpy(found)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
         (scores,) = ctx.saved_tensors
-        return grad[:, None, None] * Marginals.apply(scores, ctx.trees), None
+        return ctx.differentiate(scores, grad), None, None
 
 
-class Marginals(Function):
-    """Probability of each arc, (B, N + 1, N + 1)."""
-
-    @staticmethod
-    def forward(ctx: Any, scores: Tensor, trees: Inference) -> Tensor:
-        _keep(ctx, trees, scores)
-        # The array that is kept, copied before a user receives it.
-        return torch.from_numpy(trees.marginals())
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:
-        (scores,) = ctx.saved_tensors
-        return Covariances.apply(scores, ctx.trees, grad), None
-
-
-class Covariances(Function):
+class _Covariances(Function):
     """Covariance of each arc, as 0 or 1, with the sum of a tree's values: (B, N + 1, N + 1) both.
 
-    They are the derivatives of the marginals in the direction of the values.
+    They are the derivatives of the marginals in the direction of the values; NaN in sentences with
+    a value that is not finite.
     """
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor, trees: Inference, values: Tensor) -> Tensor:
-        return torch.from_numpy(_covariances(trees, as_array("values", values)))
+        given, likely = as_array("values", values), trees.marginals() > 0
+        wrong = (likely & ~np.isfinite(given)).any(axis=(1, 2), keepdims=True)
+        finite = np.where(wrong, 0.0, given) if wrong.any() else given
+        found = trees.arc_covariances(finite.reshape(trees.sentences.scores.shape))
+        return torch.from_numpy(np.where(wrong & likely, np.nan, found.reshape(given.shape)))
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
@@ -70,83 +136,3 @@ class Covariances(Function):
             "expected at most two derivatives of the log partition, and so one of marginals, "
             "entropy and divergences, received one more"
         )
-
-
-class Entropy(Function):
-    """Entropy of each sentence, (B,)."""
-
-    @staticmethod
-    def forward(ctx: Any, scores: Tensor, trees: Inference) -> Tensor:
-        _keep(ctx, trees, scores)
-        return torch.from_numpy(trees.entropies())
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:
-        (scores,) = ctx.saved_tensors
-        # Entropy = log Z - sum of P * scores: what remains is the derivative of P.
-        return -grad[:, None, None] * Covariances.apply(scores, ctx.trees, scores), None
-
-
-class Divergence(Function):
-    """Kullback-Leibler divergence of the distributions of two batches of sentences, (B,)."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, scores: Tensor, trees: Inference, others: Tensor, other: Inference
-    ) -> Tensor:
-        _keep(ctx, trees, scores, others)
-        ctx.other = other
-        if ctx.needs_input_grad[2]:
-            other.marginals()
-        return torch.from_numpy(trees.divergences(other))
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:
-        scores, others = ctx.saved_tensors
-        scale, by_scores, by_others = grad[:, None, None], None, None
-        if ctx.needs_input_grad[0]:
-            values = scores.double() - others.double()
-            by_scores = scale * Covariances.apply(scores, ctx.trees, values)
-        if ctx.needs_input_grad[2]:
-            differences = Marginals.apply(others, ctx.other) - Marginals.apply(scores, ctx.trees)
-            by_others = scale * differences
-        return by_scores, None, by_others, None
-
-
-class LogProbs(Function):
-    """Log probabilities of K trees of each sentence, (B, K), of heads (B, K, N + 1)."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, scores: Tensor, trees: Inference, heads: Tensor, found: NDArray[np.float64]
-    ) -> Tensor:
-        _keep(ctx, trees, scores, heads)
-        return torch.from_numpy(found)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:
-        scores, heads = ctx.saved_tensors
-        # For each arc, the sum over the trees that have it.
-        by_dep = heads.long().clamp(min=0).transpose(1, 2)
-        counts = torch.zeros_like(scores, dtype=torch.float64).scatter_add(
-            2, by_dep, grad[:, None, :].expand(by_dep.shape)
-        )
-        words = torch.from_numpy(mark_words(ctx.trees.sentences.lengths, scores.shape[1]))
-        counts = torch.where(words[:, :, None], counts, 0.0)
-        marginals = Marginals.apply(scores, ctx.trees)
-        return counts - grad.sum(dim=1)[:, None, None] * marginals, None, None, None
-
-
-def _keep(ctx: Any, trees: Inference, *tensors: Tensor) -> None:
-    """Keep what derivatives are found from."""
-    ctx.trees = trees
-    ctx.save_for_backward(*tensors)
-
-
-def _covariances(trees: Inference, values: NDArray[Any]) -> NDArray[np.float64]:
-    """Find covariances in the kernel, NaN in sentences with a value that is not finite."""
-    likely = trees.marginals() > 0
-    wrong = (likely & ~np.isfinite(values)).any(axis=(1, 2), keepdims=True)
-    finite = np.where(wrong, 0.0, values) if wrong.any() else values
-    found = trees.arc_covariances(finite.reshape(trees.sentences.scores.shape))
-    return np.where(wrong & likely, np.nan, found.reshape(values.shape))

@@ -4,7 +4,6 @@ Pure functions of their arguments: no layer runs here, and no gradient is accumu
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,13 +20,12 @@ from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.network.types import Floats1d, Floats2d, Floats3d, Ints1d, Ints2d
 from spacy_rootmind.training.losses import (
     MARGIN,
-    ON_DEVICE,
     Loss,
     boundary_loss,
     choose_loss,
-    tree_cross_entropy,
 )
 from spacy_rootmind.trees.conventions import MISSING, ROOT
+from spacy_rootmind.trees.losses import tree_cross_entropy
 
 # Weight of the arc scores of all rounds of refinement but the last, whose weight is 1.
 EARLY_ROUND_WEIGHT = 0.5
@@ -88,77 +86,51 @@ def _arc_loss(
 ) -> tuple[list[WeightedLoss], list[list[Floats3d]]]:
     """Find the losses of all buckets in all rounds, and the gradients of each round's scores.
 
-    Losses over trees are found on the host, for which scores and gradients are copied once.
+    They are found on the host, for which scores and gradients are copied once.
     """
     gold_loss, layout = choose_loss(objective, margin), scores.layout
-    heads = gold_heads(gold, scores)
-    if objective in ON_DEVICE and not gold.targets:
-        require_finite(xp, scores.arcs, "arc")
-        on_device = zip(layout.on_device.buckets, to_device(xp, heads), strict=True)
-        parts: list[BucketParts] = [
-            [(slice(None), partial(gold_loss, bucket=bucket, target=own))]
-            for bucket, own in on_device
-        ]
-        return _losses_of_rounds(xp, scores.rounds, parts)
     require_finite(np, scores.arcs_on_host, "arc")
-    if objective not in ON_DEVICE:
-        # Losses over trees need heads that form one.
-        heads = [
-            drop_contradictions(padded, bucket.lengths)
-            for bucket, padded in zip(layout.buckets, heads, strict=True)
-        ]
-    parts = [
-        _parts_of_bucket(gold, bucket, padded, gold_loss)
-        for bucket, padded in zip(layout.buckets, heads, strict=True)
-    ]
-    found, gradients = _losses_of_rounds(np, scores.rounds_on_host, parts)
-    sent = iter(to_device(xp, [own for step in gradients for own in step]))
-    return found, [[next(sent) for _ in step] for step in gradients]
-
-
-# From arc scores of some sentences of a bucket to their loss and its gradient.
-PartOfLoss = Callable[[Floats3d], tuple[Any, Floats3d]]
-# The places of sentences in a bucket, and their loss.
-BucketParts = list[tuple[Any, PartOfLoss]]
-
-
-def _losses_of_rounds(
-    xp: Any, rounds: Sequence[Sequence[Floats3d]], parts: Sequence[BucketParts]
-) -> tuple[list[WeightedLoss], list[list[Floats3d]]]:
-    """Find the losses of all parts of all buckets, in arrays of the module `xp`."""
     losses: list[WeightedLoss] = []
-    gradients: list[list[Floats3d]] = [[] for _ in rounds]
-    for i, own_parts in enumerate(parts):
+    gradients: list[list[Floats3d]] = [[] for _ in scores.rounds]
+    rounds = scores.rounds_on_host
+    for i, (bucket, padded) in enumerate(
+        zip(layout.buckets, gold_heads(gold, scores), strict=True)
+    ):
+        # Losses over trees need heads that form one.
+        heads = drop_contradictions(padded, bucket.lengths)
+        parts = _parts_of_bucket(gold, bucket, heads, gold_loss)
         for step, arcs in enumerate(rounds):
             weight = 1.0 if step == len(rounds) - 1 else EARLY_ROUND_WEIGHT
-            gradient = xp.empty_like(arcs[i])
-            for places, part in own_parts:
-                loss, gradient[places] = part(arcs[i][places])
-                # NumPy's single-precision numbers are none of Python's: `_sum_losses` would take
-                # what was found on the host for a number on the device.
-                losses.append((float(loss) if xp is np else loss, weight))
+            gradient = np.empty_like(arcs[i])
+            for places, loss, target in parts:
+                own, lengths = arcs[i][places], bucket.lengths[places]
+                each, gradient[places] = loss(own, target, lengths=lengths)
+                losses.append((float(each.sum()), weight))
             gradients[step].append(gradient * weight)
-    return losses, gradients
+    sent = iter(to_device(xp, [own for step in gradients for own in step]))
+    return losses, [[next(sent) for _ in step] for step in gradients]
+
+
+# The places of sentences in a bucket, their loss, and its target: gold heads or arc marginals.
+BucketParts = list[tuple[Any, Loss, Any]]
 
 
 def _parts_of_bucket(
     gold: GoldBatch, bucket: Bucket, heads: Ints2d, gold_loss: Loss
 ) -> BucketParts:
-    """Make the losses of the sentences with gold trees, and of those with teachers."""
+    """Find the losses of the sentences with gold trees, and of those with teachers."""
     is_taught = np.array([sentence in gold.targets for sentence in bucket.sentences])
     if not is_taught.any():
-        return [(slice(None), partial(gold_loss, bucket=bucket, target=heads))]
+        return [(slice(None), gold_loss, heads)]
     places, others = is_taught.nonzero()[0], (~is_taught).nonzero()[0]
-    taught = bucket.select(places)
     # A distribution over trees enters by its arc marginals alone, see `trees.losses`.
     marginals = np.zeros((len(places), *bucket.rows.shape[1:] * 2))
-    for own, sentence in zip(marginals, taught.sentences, strict=True):
-        found = gold.targets[sentence].marginals
+    for own, place in zip(marginals, places.tolist(), strict=True):
+        found = gold.targets[bucket.sentences[place]].marginals
         own[: len(found), : len(found)] = found
-    parts: BucketParts = [(places, partial(tree_cross_entropy, bucket=taught, target=marginals))]
+    parts: BucketParts = [(places, tree_cross_entropy, marginals)]
     if len(others):
-        rest = bucket.select(others)
-        parts.append((others, partial(gold_loss, bucket=rest, target=heads[others])))
+        parts.append((others, gold_loss, heads[others]))
     return parts
 
 

@@ -2,10 +2,10 @@
 
 Rules are added where the tokenizer and gold tokens disagree consistently, in stages that each start
 from the tokens of the one before: runs of a character that are one token; patterns of tokens that
-are split, for `token_match`; prefixes, suffixes and infixes of tokens that are not; special cases
-for all other strings that occur more than once. `tokenizer_proposals` has their conditions. A stage
-keeps the rules that make the training text's tokens better. These rules find no token with a space
-in it. For such tokens, `JoiningTokenizer` takes the place of spaCy's.
+are split, for `token_match`; prefixes and suffixes of tokens that are not; special cases for all
+other strings that occur more than once. `tokenizer_proposals` has their conditions. A stage keeps
+the rules that make the training text's tokens better. These rules find no token with a space in it.
+For such tokens, `JoiningTokenizer` takes the place of spaCy's.
 """
 
 import re

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from spacy.tokenizer import Tokenizer
 
 from spacy_rootmind.annotation.joining_tokenizer import Reading
-from spacy_rootmind.training.tokenizer_rules import CASE, INFIX, PREFIX, SUFFIX, WHOLE, Rule
+from spacy_rootmind.training.tokenizer_rules import CASE, PREFIX, SUFFIX, WHOLE, Rule
 
 # Start and end of each token.
 Spans = tuple[tuple[int, int], ...]
@@ -109,7 +109,7 @@ def propose_runs(given: Chunks) -> list[Rule]:
             mark = re.escape(char)
             # The end of a string is searched for from all places: one that is inside a run would
             # look at the rest of it again.
-            rules += [Rule(kind, f"{mark}{mark}+") for kind in (PREFIX, INFIX)]
+            rules.append(Rule(PREFIX, f"{mark}{mark}+"))
             rules.append(Rule(SUFFIX, f"{mark}(?<!{mark}{mark}){mark}+"))
     return rules
 
@@ -149,21 +149,8 @@ def propose_wholes(given: Chunks) -> list[Rule]:
         )
         if total.suffices(len(split.intersection(cores_left))):
             covered.update(cores_left)
-            apart = split_ends({core: seen[core] for core in cores_left}, given.characters)
-            rules.append(Rule(WHOLE, key[1] + "".join(f"(?<!{re.escape(end)})" for end in apart)))
+            rules.append(Rule(WHOLE, key[1]))
     return rules
-
-
-def split_ends(seen: Mapping[str, Evidence], characters: Characters) -> list[str]:
-    """List the ends, such as `-il`, with which strings of a pattern are several tokens instead."""
-    ends: defaultdict[str, Evidence] = defaultdict(Evidence)
-    for core, evidence in seen.items():
-        end = ends["".join(run for _, run in characters.runs(core)[-2:])]
-        end.right += evidence.wrong
-        end.wrong += evidence.right
-        if evidence.wrong:
-            end.strings.add(core)
-    return sorted(end for end, own in ends.items() if own.suffices(len(own.strings)))
 
 
 def cores(tokenizer: Tokenizer, text: str) -> Iterator[tuple[int, int]]:
@@ -206,10 +193,9 @@ def patterns_of(text: str, characters: Characters) -> Iterator[tuple[int, str]]:
 
 
 def propose_affixes(given: Chunks) -> list[Rule]:
-    """Propose prefixes, suffixes and infixes at which the treebank splits the tokenizer's tokens.
+    """Propose prefixes and suffixes at which the treebank splits the tokenizer's tokens.
 
-    Affixes next to a class of characters come first, then places between two classes, then affixes
-    with certain characters.
+    Affixes next to a class of characters come first, then affixes with certain characters.
     """
     cuts: defaultdict[str, Counter[tuple[int, ...]]] = defaultdict(Counter)
     for (text, gold), count in given.readings.items():
@@ -246,33 +232,22 @@ def propose_affixes(given: Chunks) -> list[Rule]:
     return rules
 
 
-def _is_cut(kind: str, place: tuple[int, int], reading: tuple[int, ...]) -> bool:
-    if not reading:
-        return False
-    if kind == INFIX:
-        return place[0] in reading and place[1] in reading
-    return place[0] == (reading[0] if kind == PREFIX else reading[-1])
+def _is_cut(kind: str, place: int, reading: tuple[int, ...]) -> bool:
+    return bool(reading) and place == (reading[0] if kind == PREFIX else reading[-1])
 
 
-def affixes_of(
-    token: str, characters: Characters
-) -> Iterator[tuple[tuple[int, str, str], tuple[int, int]]]:
+def affixes_of(token: str, characters: Characters) -> Iterator[tuple[tuple[int, str, str], int]]:
     """Yield all affixes of a token: rank, kind and pattern, and where they are cut off."""
     classes = [characters.class_of(c) for c in token]
     for i in range(1, len(token)):
         before, after = re.escape(token[:i]), re.escape(token[i:])
-        yield (0, SUFFIX, f"{after}(?<={classes[i - 1]}{after})"), (i, i)
-        yield (0, PREFIX, f"{before}(?={classes[i]})"), (i, i)
+        yield (0, SUFFIX, f"{after}(?<={classes[i - 1]}{after})"), i
+        yield (0, PREFIX, f"{before}(?={classes[i]})"), i
         for n in CONTEXTS:
             if n <= i:
-                yield (1 + n, SUFFIX, f"{after}(?<={re.escape(token[i - n :])})"), (i, i)
+                yield (n, SUFFIX, f"{after}(?<={re.escape(token[i - n :])})"), i
             if n <= len(token) - i:
-                yield (1 + n, PREFIX, f"{before}(?={re.escape(token[i : i + n])})"), (i, i)
-        if classes[i] != classes[i - 1]:
-            yield (2, INFIX, f"(?<={classes[i - 1]})(?={classes[i]})"), (i, i)
-        if i + 1 < len(token) and characters.is_other(token[i]):
-            pattern = f"{classes[i]}(?<={classes[i - 1]}{classes[i]})(?={classes[i + 1]})"
-            yield (1, INFIX, pattern), (i, i + 1)
+                yield (n, PREFIX, f"{before}(?={re.escape(token[i : i + n])})"), i
 
 
 # --- marks -------------------------------------------------------------------------------------

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from spacy.attrs import ORTH
 from spacy.tokenizer import Tokenizer
 
-PREFIX, SUFFIX, INFIX, WHOLE, CASE = "prefix", "suffix", "infix", "whole", "case"
+PREFIX, SUFFIX, WHOLE, CASE = "prefix", "suffix", "whole", "case"
 
 
 @dataclass(frozen=True)
 class Rule:
     """A rule of a tokenizer.
 
-    PREFIX, SUFFIX or INFIX: what the pattern matches in this place is a token. WHOLE: a string that
-    the pattern matches as a whole is a token; patterns have no anchors. CASE: a string has these
-    parts as tokens.
+    PREFIX or SUFFIX: what the pattern matches in this place is a token. WHOLE: a string that the
+    pattern matches as a whole is a token; patterns have no anchors. CASE: a string has these parts
+    as tokens.
     """
 
     kind: str
@@ -33,12 +33,6 @@ class Rule:
     def trigger(self) -> str:
         """A pattern that is found in all strings whose tokens the rule changes."""
         return re.escape(self.text) if self.kind == CASE else self.text
-
-
-def _affixes(rules: Sequence[Rule], kind: str) -> list[str]:
-    """Return the anchored patterns of prefixes, suffixes or infixes."""
-    forms = {PREFIX: "^{}", SUFFIX: "{}$", INFIX: "{}"}
-    return [forms[kind].format(rule.text) for rule in rules if rule.kind == kind]
 
 
 def _joined(patterns: list[str], method: Callable | None) -> re.Pattern | None:
@@ -66,9 +60,10 @@ def pattern_of(method: Callable) -> str:
 
 def add_rules(tokenizer: Tokenizer, rules: Sequence[Rule]) -> Tokenizer:
     """Make a tokenizer that has more rules; the given one stays as it is."""
-    prefix = _joined(_affixes(rules, PREFIX), tokenizer.prefix_search)
-    suffix = _joined(_affixes(rules, SUFFIX), tokenizer.suffix_search)
-    infix = _joined(_affixes(rules, INFIX), tokenizer.infix_finditer)
+    prefixes = [f"^{rule.text}" for rule in rules if rule.kind == PREFIX]
+    suffixes = [f"{rule.text}$" for rule in rules if rule.kind == SUFFIX]
+    prefix = _joined(prefixes, tokenizer.prefix_search)
+    suffix = _joined(suffixes, tokenizer.suffix_search)
     wholes = [rule.text for rule in rules if rule.kind == WHOLE]
     # They have several runs of characters: a word of letters, as most are, is compared with none.
     pattern = rf"(?![^\W\d_]+$)(?:{'|'.join(wholes)})$"
@@ -81,7 +76,7 @@ def add_rules(tokenizer: Tokenizer, rules: Sequence[Rule]) -> Tokenizer:
         rules={**tokenizer.rules, **cases},
         prefix_search=prefix and prefix.search,
         suffix_search=suffix and suffix.search,
-        infix_finditer=infix and infix.finditer,
+        infix_finditer=tokenizer.infix_finditer,
         token_match=whole and whole.match,
         url_match=tokenizer.url_match,
         faster_heuristics=tokenizer.faster_heuristics,

@@ -61,10 +61,6 @@ If words 2 and 3 must not both have label 1 under word 1, of three words and two
     [Condition(2, under, first), Condition(3, under, first)]
 """
 
-FindConflicts = Callable[[NDArray[np.int32], NDArray[np.int32]], Iterable[Conflict]]
-"""Finds the conflicts of one tree, given by heads and labels, of shape (n + 1,); none if it is
-valid. The search often needs the first one only, so a generator saves time."""
-
 FindAllLogProbs = Callable[[Rows, Rows], NDArray[np.float64]]
 """Finds log probabilities of labels, (n_arcs, n_labels), of arcs between words, given by dependents
 and heads. Column i is label number i + 1."""
@@ -85,7 +81,8 @@ class Rules(Protocol):
     ) -> Iterable[Conflict]:
         """Find the conflicts of a tree, given by arrays of shape (n + 1,); a valid one has none.
 
-        An arc that `mask` forbids is a conflict too.
+        An arc that `mask` forbids is a conflict too. Mostly the first one alone is needed, so a
+        generator saves time.
         """
 
     def are_valid(

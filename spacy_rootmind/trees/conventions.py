@@ -42,12 +42,6 @@ class TreeList(NamedTuple):
     heads: NDArray[np.int32]
     scores: NDArray[np.float64]
 
-    @property
-    def counts(self) -> NDArray[np.intp]:
-        """Number of trees of each sentence: int array of shape (B,), or () for a single one."""
-        found: NDArray[np.intp] = (self.scores > -np.inf).sum(axis=-1)
-        return found
-
 
 def count_trees(n: int, single_root: bool) -> int:
     """Count the trees over n words, by Cayley's formula."""
@@ -134,22 +128,6 @@ def as_head_batch(
     words = as_lengths(lengths, len(batch), longest, single=array.ndim == 1)
     # A number out of range stays out of range, also when it would wrap in a narrower type.
     return np.clip(batch, -2, longest + 1).astype(np.int64), words
-
-
-def as_allowed_batch(allowed: BoolArray | None, scores: ScoreArray) -> NDArray[np.uint8] | None:
-    """Check a mask against its scores, and view it as a batch of bytes."""
-    if allowed is None:
-        return None
-    if not isinstance(allowed, np.ndarray) or isinstance(allowed, np.ma.MaskedArray):
-        raise TypeError(f"expected allowed as a numpy array, received {type(allowed).__name__}")
-    if allowed.dtype != np.bool_:
-        raise TypeError(f"expected allowed of dtype bool, received {allowed.dtype}")
-    allowed = np.asarray(allowed)
-    if allowed.shape != scores.shape:
-        raise ValueError(
-            f"expected allowed of the shape of scores, {scores.shape}, received {allowed.shape}"
-        )
-    return (allowed if allowed.ndim == 3 else allowed[None]).view(np.uint8)
 
 
 def as_arc_values(name: str, values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:

@@ -19,7 +19,6 @@ from spacy_rootmind.trees.checks import sum_arcs
 from spacy_rootmind.trees.conventions import (
     FLAG_TYPES,
     MISSING,
-    BoolArray,
     IntArray,
     ScoreArray,
     TreeList,
@@ -84,7 +83,6 @@ def decode(
     scores: ScoreArray,
     *,
     lengths: IntArray | int | None = None,
-    allowed: BoolArray | None = None,
     single_root: bool = True,
     projective: bool = False,
     algorithm: str = "gabow_tarjan",
@@ -96,13 +94,11 @@ def decode(
     Parameters
     ----------
     scores : float32 or float64 array of shape (n + 1, n + 1) or (B, N + 1, N + 1)
-        Arc scores (log-weights), `scores[dep, head]`. Any memory layout; never changed. Scores
-        of more than 8e307 in magnitude may overflow when compared.
+        Arc scores (log-weights), `scores[dep, head]`; -inf forbids an arc. Any memory layout; never
+        changed. Scores of more than 8e307 in magnitude may overflow when compared.
     lengths : int array of shape (B,), optional
         Words in each sentence, 0 to N. All sentences have N words by default. For a single
         sentence, an int.
-    allowed : bool array of the shape of `scores`, optional
-        False forbids an arc, whatever its score. Row 0, the diagonal and the padding are ignored.
     single_root : bool
         Whether exactly one word has the head ROOT, or at least one.
     projective : bool
@@ -135,7 +131,7 @@ def decode(
         If "reweighting" lost digits and found several roots where a single one is possible, or its
         constant overflows. With `projective`, if sums of n scores overflow.
     TypeError, ValueError
-        If the input is not as described; NaN and +inf inside a sentence among it, where allowed.
+        If the input is not as described; NaN and +inf inside a sentence among it.
 
     Notes
     -----
@@ -161,11 +157,11 @@ def decode(
     [-1, 0, 0]
     >>> decode(scores).tolist()
     [-1, 0, 1]
-    >>> allowed = np.array([[0, 0, 0], [0, 0, 1], [1, 1, 0]], dtype=bool)
-    >>> decode(scores, allowed=allowed).tolist()
+    >>> scores[1, 0] = -np.inf
+    >>> decode(scores).tolist()
     [-1, 2, 0]
     """
-    sentences = Sentences(scores, lengths, allowed, single_root, projective, num_threads)
+    sentences = Sentences(scores, lengths, single_root, projective, num_threads)
     _check_algorithm(algorithm, sentences.single_root, sentences.projective, arcmax)
     heads = find_best(sentences, algorithm, arcmax)
     return heads[0] if sentences.is_one else heads
@@ -193,7 +189,6 @@ def decode_kbest(
     k: int,
     *,
     lengths: IntArray | int | None = None,
-    allowed: BoolArray | None = None,
     single_root: bool = True,
     projective: bool = False,
 ) -> TreeList:
@@ -207,8 +202,7 @@ def decode_kbest(
         Distinct trees. If a sentence has fewer than k, k' < k, or the further rows of a batch
         are -1.
     tree_scores : float64 array of shape (k',) or (B, k)
-        Their scores, as of `tree_score`; never increasing. -inf in rows without a tree. The result,
-        which unpacks into these two, has the number of trees of each sentence as `counts`.
+        Their scores, as of `tree_score`; never increasing. -inf in rows without a tree.
 
     Notes
     -----
@@ -216,7 +210,7 @@ def decode_kbest(
     memory of k derivations of each span that the trees have. Trees whose scores differ by no more
     than rounding may come in either order, and which of several equally good trees is the last is
     not said. Rounding is that of float64 at the largest magnitude among the scores of a word: to
-    require an arc, forbid the others (`allowed`) rather than give it a score of 1e17.
+    require an arc, forbid the others (-inf) rather than give it a score of 1e17.
 
     References
     ----------
@@ -231,7 +225,7 @@ def decode_kbest(
     >>> heads.tolist(), tree_scores.tolist()
     ([[-1, 0, 1], [-1, 2, 0]], [5.0, 4.0])
     """
-    sentences = Sentences(scores, lengths, allowed, single_root, projective)
+    sentences = Sentences(scores, lengths, single_root, projective)
     return find_kbest(sentences, as_count("k", k))
 
 

@@ -16,13 +16,11 @@ from numpy.typing import NDArray
 from spacy_rootmind.trees.checks import check_range
 from spacy_rootmind.trees.conventions import (
     MISSING,
-    BoolArray,
     IntArray,
     ScoreArray,
     TreeList,
     as_count,
     as_head_batch,
-    blocks_of_rows,
 )
 from spacy_rootmind.trees.decoding import find_best, find_kbest
 from spacy_rootmind.trees.inference import Inference
@@ -35,15 +33,15 @@ class TreeDistribution:
 
     Sums over all trees are made by the first query that needs them, and kept: each result is
     computed once, except that each gradient takes an elimination of its own.
-    Arguments are as for `decode`. Neither scores nor `allowed` are copied: do not change them while
-    this object is in use.
+    Arguments are as for `decode`. Scores are not copied: do not change them while this object is in
+    use.
 
     Notes
     -----
     The first query checks the values of the scores, and raises
 
     - NoTreeError if a sentence has no tree of the wanted kind;
-    - ValueError for NaN or +inf inside a sentence, where allowed;
+    - ValueError for NaN or +inf inside a sentence;
     - ArithmeticError if sums of scores overflow, or each tree needs an arc whose score is 1e15
       below that of another arc of its word.
 
@@ -70,9 +68,7 @@ class TreeDistribution:
     Distributions for Markov Chains: elimination without subtraction. Zmigrod, Vieira & Cotterell
     (2021), Efficient Computation of Expectations under Spanning Tree Distributions: entropy,
     divergences and covariances. Eisner (1996), Three new probabilistic models for dependency
-    parsing: the spans of projective trees. Zmigrod, Vieira & Cotterell (2020), Please Mind the
-    Root; Stanojevic (2022), Unbiased and Efficient Sampling of Dependency Trees: the probability of
-    a single root.
+    parsing: the spans of projective trees.
 
     Examples
     --------
@@ -80,7 +76,7 @@ class TreeDistribution:
     >>> scores = np.array([[0, 0, 0], [3, 0, 1], [3, 2, 0]], dtype="f")
     >>> trees = TreeDistribution(scores)
     >>> trees
-    TreeDistribution(1 sentence of 2 words, single_root=True)
+    TreeDistribution(scores of shape (3, 3), single_root=True)
     >>> trees.mode.tolist()
     [-1, 0, 1]
     >>> np.exp(trees.log_prob(trees.mode)).round(3)
@@ -95,12 +91,11 @@ class TreeDistribution:
         scores: ScoreArray,
         *,
         lengths: IntArray | int | None = None,
-        allowed: BoolArray | None = None,
         single_root: bool = True,
         projective: bool = False,
         num_threads: int = 1,
     ):
-        self.sentences = Sentences(scores, lengths, allowed, single_root, projective, num_threads)
+        self.sentences = Sentences(scores, lengths, single_root, projective, num_threads)
         self.inference = Inference(self.sentences)
 
     @property
@@ -137,24 +132,6 @@ class TreeDistribution:
         0 where there is only one tree, the log of their number where all are equally good.
         """
         return self.sentences.numbers(self.inference.entropies())
-
-    @property
-    def single_root_log_prob(self) -> Float:
-        """Log probability that a tree of these scores has a single root, among all trees.
-
-        Its shape is () or (B,), whatever `single_root` is. -inf where no tree has a single root,
-        but others are possible; NoTreeError where there is no tree at all. The inverse of its
-        exponential is the mean number of trees that rejection sampling draws for one with a single
-        root.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> scores = np.log(np.array([[1, 1, 1], [2, 1, 3], [5, 7, 1]]))
-        >>> np.exp(TreeDistribution(scores).single_root_log_prob).round(6) == round(29 / 39, 6)
-        np.True_
-        """
-        return self.sentences.numbers(self.inference.single_root_log_probs())
 
     def log_prob(self, heads: IntArray) -> Float:
         """Find the log probability of given trees.
@@ -196,47 +173,6 @@ class TreeDistribution:
         log_prob: Float = self.inference.log_probs(given, words).reshape(shape)[()]
         return log_prob
 
-    def log_prob_of_arcs(self, heads: IntArray) -> Float:
-        """Find the log probability that a tree has given arcs, all of them.
-
-        Parameters
-        ----------
-        heads : int array of shape (n + 1,) or (B, N + 1)
-            As for `log_prob`, with -1 for the words whose head may be any.
-
-        Returns
-        -------
-        log_prob : float64, or float64 array of shape (B,), (k,) or (B, k)
-            In nats, at most 0. -inf where no tree has all of them.
-
-        Notes
-        -----
-        An elimination, n^3 / 3 multiplications, for each set, however many arcs it has.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> trees = TreeDistribution(np.zeros((4, 4)))
-        >>> heads = np.array([[-1, 0, -1, -1], [-1, 0, 1, 1], [-1, 0, 0, -1]])
-        >>> np.exp(trees.log_prob_of_arcs(heads)).round(3).tolist()
-        [0.333, 0.111, 0.0]
-        """
-        own = self.sentences
-        shape, flat, words = own.flatten(heads)
-        given, _ = as_head_batch(flat, words)
-        k = len(words) // max(len(own), 1)
-        check_range(heads, given, words, k, may_be_missing=True)
-        numbers, found = np.repeat(np.arange(len(own)), k), np.empty(len(words))
-        for rows in blocks_of_rows(len(words), own.batch.shape[1] ** 2):
-            kept, some = given[rows, :, None], numbers[rows]
-            allowed = (kept == MISSING) | (kept == np.arange(own.batch.shape[1]))
-            if own.mask is not None:
-                allowed &= own.mask[some].view(np.bool_)
-            scores = np.where(allowed, own.batch[some], -np.inf)
-            found[rows] = self.inference.log_shares(scores, some)
-        log_prob: Float = found.reshape(shape)[()]
-        return log_prob
-
     def sample(self, k: int, *, replace: bool = True, seed: Seed = None) -> TreeList:
         """Draw k trees of each sentence, with their log probabilities.
 
@@ -272,10 +208,12 @@ class TreeDistribution:
         Returns
         -------
         kl_divergence : float64, or float64 array of shape (B,)
-            In nats, never negative, and exactly 0 for equal scores. inf where a tree that is
-            possible here is impossible in `other`: it has an arc forbidden there, or several roots
-            where `other` allows one. A tree is possible if its arcs are allowed and finite, even if
-            its probability underflows.
+            In nats, never negative, and exactly 0 for equal scores and kinds of trees. To the same
+            scores with `single_root=False`, it is minus the log probability that a tree has a
+            single root (Zmigrod, Vieira & Cotterell 2020). inf where a tree that is possible here
+            is impossible in `other`: it has an arc forbidden there, or several roots where `other`
+            allows one. A tree is possible if the scores of its arcs are finite, even if its
+            probability underflows.
 
         Examples
         --------
@@ -330,18 +268,8 @@ class TreeDistribution:
         """
         return self.sentences.shaped(self.inference.arc_covariances(values))
 
-    def entropy_gradient(self) -> NDArray[np.float64]:
-        """Find the gradient of `entropy` with respect to the scores, of their shape.
-
-        It is minus the covariance of each arc with the score of a tree: `expectation_gradient`.
-        """
-        return -self.expectation_gradient(self.scores) + 0.0
-
     def __repr__(self) -> str:
         """Describe the sentences, which may be many."""
         own = self.sentences
-        count = "1 sentence" if len(own) == 1 else f"{len(own)} sentences"
-        size = f"{own.longest} word" + "s" * (own.longest != 1)
-        most = "" if own.is_one else "up to "
         kind = f"single_root={own.single_root}" + ", projective=True" * own.projective
-        return f"TreeDistribution({count} of {most}{size}, {kind})"
+        return f"TreeDistribution(scores of shape {self.scores.shape}, {kind})"

@@ -22,19 +22,18 @@ class Inference:
     complete; threads that need one at the same time find it twice, with the same numbers.
     """
 
-    __slots__ = ("_entropies", "_marginals", "_single_root_log_probs", "_summaries", "sentences")
+    __slots__ = ("_entropies", "_marginals", "_summaries", "sentences")
 
     def __init__(self, sentences: Sentences):
         self.sentences = sentences
         self._summaries: NDArray[np.float64] | None = None
         self._marginals: NDArray[np.float64] | None = None
         self._entropies: NDArray[np.float64] | None = None
-        self._single_root_log_probs: NDArray[np.float64] | None = None
 
     def summaries(self) -> NDArray[np.float64]:
         """Find the summaries of the batch, (B, CONSTANTS + N + 1), as the kernel fills them."""
         if self._summaries is None:
-            self._summaries = self._summarise(self.sentences.single_root)
+            self._summaries = self._summarise()
         return self._summaries
 
     def log_partitions(self) -> NDArray[np.float64]:
@@ -46,7 +45,7 @@ class Inference:
         """Find the marginals of the batch: the kept array itself, which is writable."""
         if self._marginals is None:
             marginals = np.empty(self.sentences.batch.shape)
-            self._summaries = self._summarise(self.sentences.single_root, marginals=marginals)
+            self._summaries = self._summarise(marginals)
             self._marginals = marginals
         return self._marginals
 
@@ -55,13 +54,6 @@ class Inference:
         if self._entropies is None:
             self._entropies = np.maximum(np.add(*self.cross_entropies(self.marginals())), 0.0)
         return self._entropies
-
-    def single_root_log_probs(self) -> NDArray[np.float64]:
-        """Find the log probability of a single root in each sentence, among all trees."""
-        if self._single_root_log_probs is None:
-            every, single = self._summaries_of(False), self._summaries_of(True)
-            self._single_root_log_probs = self._log_ratios(single, every)
-        return self._single_root_log_probs
 
     def log_probs(self, heads: NDArray[np.int64], words: NDArray[np.intp]) -> NDArray[np.float64]:
         """Find log probabilities of trees, a row each, k for each sentence: (B, k)."""
@@ -86,18 +78,20 @@ class Inference:
 
         -inf where float64 does not hold it.
         """
-        return self._log_ratios(self.summaries(), whole.summaries())
+        found = np.empty(len(self.sentences))
+        words = self.sentences.lengths
+        kernel.log_ratio_batch(words, self.summaries(), whole.summaries(), found)
+        return found
 
-    def log_shares(
-        self, restricted: NDArray[np.floating[Any]], numbers: NDArray[np.intp]
-    ) -> NDArray[np.float64]:
-        """Find log(Z of other scores / Z of the sentence with this number here), of shape (m,).
+    def log_shares(self, restricted: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+        """Find log(Z of other scores / Z of the only sentence here), of shape (m,).
 
-        The other scores, (m, N + 1, N + 1), are nowhere higher than the sentence's own. -inf where
+        The other scores, (m, n + 1, n + 1), are nowhere higher than the sentence's own. -inf where
         they allow no tree.
         """
-        own, whole = self.sentences, self.summaries()[numbers]
-        words, part, found = own.lengths[numbers], np.empty_like(whole), np.empty(len(numbers))
+        own, m = self.sentences, len(restricted)
+        whole, words = self.summaries().repeat(m, axis=0), own.lengths.repeat(m)
+        part, found = np.empty_like(whole), np.empty(m)
         failed = kernel.sum_batch(
             ScoreBuffer(restricted, words),
             own.single_root,
@@ -106,7 +100,7 @@ class Inference:
             allow_no_tree=True,
         )
         if failed[0] != OK:
-            own.raise_failure((failed[0], int(numbers[failed[1]])))
+            own.raise_failure((failed[0], 0))
         kernel.log_ratio_batch(words, part, whole, found)
         return found
 
@@ -115,7 +109,7 @@ class Inference:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Find the cross entropy of a distribution's marginals and this one, as a sum of two terms.
 
-        Over arcs that are allowed here. The first is inf where float64 does not hold it.
+        Over arcs that are possible here. The first is inf where float64 does not hold it.
         """
         own = self.sentences
         summaries, queries, totals = self.summaries(), self._queries(), np.empty((len(own), 2))
@@ -187,34 +181,21 @@ class Inference:
         """Allocate memory for queries, once per thread."""
         return [kernel.Query(self.sentences.longest) for _ in range(self.sentences.workers)]
 
-    def _summaries_of(self, single_root: bool) -> NDArray[np.float64]:
-        """Summarise all trees of either kind; log Z is -inf where none has a single root."""
-        if single_root == self.sentences.single_root and self._summaries is not None:
-            return self._summaries
-        return self._summarise(single_root, allow_no_tree=single_root)
-
     def _new_summations(self) -> list[kernel.Summation]:
         """Allocate memory for sums, once per thread."""
         own = self.sentences
         return [kernel.Summation(own.longest, own.projective) for _ in range(own.workers)]
 
-    def _summarise(self, single_root: bool, **settings: Any) -> NDArray[np.float64]:
-        """Sum over the trees of either kind, with settings of the kernel; returns summaries."""
+    def _summarise(self, marginals: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        """Sum over the trees, and fill marginals if given; returns summaries."""
         own = self.sentences
         summaries = np.empty((len(own), kernel.CONSTANTS + own.batch.shape[1]))
         failed = kernel.sum_batch(
-            own.buffer(), single_root, self._new_summations(), summaries, **settings
+            own.buffer(), own.single_root, self._new_summations(), summaries, marginals=marginals
         )
         if failed[0] != OK:
-            own.raise_failure(failed, single_root=single_root)
+            own.raise_failure(failed)
         return summaries
-
-    def _log_ratios(
-        self, part: NDArray[np.float64], whole: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        found = np.empty(len(self.sentences))
-        kernel.log_ratio_batch(self.sentences.lengths, part, whole, found)
-        return found
 
     # Trees of one distribution that are impossible in another
 
@@ -233,7 +214,7 @@ class Inference:
 
     def _count_most(self, arcs: NDArray[np.bool_], possible: NDArray[np.bool_]) -> NDArray[np.intp]:
         """Count how many of some arcs a tree of possible arcs has at most; O(n^2)."""
-        points = self.sentences.changed(batch=arcs.astype(np.float64), mask=possible.view(np.uint8))
+        points = self.sentences.changed(batch=np.where(possible, arcs.astype(np.float64), -np.inf))
         heads = np.maximum(find_best(points), ROOT)
         counts: NDArray[np.intp] = np.take_along_axis(arcs, heads[:, :, None], axis=2).sum((1, 2))
         return counts

@@ -16,7 +16,6 @@ from spacy_rootmind.trees.checks import check_one_tree_each, check_range, form_t
 from spacy_rootmind.trees.conventions import (
     MISSING,
     ROOT,
-    BoolArray,
     IntArray,
     ScoreArray,
     as_arc_values,
@@ -39,7 +38,6 @@ def tree_crf(
     heads: IntArray,
     *,
     lengths: IntArray | int | None = None,
-    allowed: BoolArray | None = None,
     single_root: bool = True,
     projective: bool = False,
     num_threads: int = 1,
@@ -53,7 +51,7 @@ def tree_crf(
     ----------
     heads : int array of shape (n + 1,) or (B, N + 1)
         Gold heads, 0 for the root token, -1 where a word's head is unknown.
-    scores, lengths, allowed, single_root, projective, num_threads
+    scores, lengths, single_root, projective, num_threads
         As for `decode`.
 
     Returns
@@ -68,8 +66,7 @@ def tree_crf(
     ------
     NoTreeError
         If a sentence has no tree of the wanted kind, or none that agrees with its gold heads: these
-        have a cycle, several roots, arcs that cross (with `projective`), or an arc that is
-        forbidden or has score -inf.
+        have a cycle, several roots, arcs that cross (with `projective`), or an arc of score -inf.
 
     Notes
     -----
@@ -93,7 +90,7 @@ def tree_crf(
     >>> loss.round(3), gradient[1:].round(3).tolist()
     (np.float64(0.313), [[-0.269, 0.0, 0.269], [0.269, -0.269, 0.0]])
     """
-    sentences = Sentences(scores, lengths, allowed, single_root, projective, num_threads)
+    sentences = Sentences(scores, lengths, single_root, projective, num_threads)
     gold, complete = _as_gold(heads, sentences)
     trees = Inference(sentences)
     gradient = trees.marginals().copy()
@@ -120,7 +117,6 @@ def tree_cross_entropy(
     marginals: NDArray[np.floating[Any]],
     *,
     lengths: IntArray | int | None = None,
-    allowed: BoolArray | None = None,
     single_root: bool = True,
     projective: bool = False,
     num_threads: int = 1,
@@ -152,7 +148,7 @@ def tree_cross_entropy(
     >>> np.isclose(loss, np.log(2)), np.abs(gradient).max().round(6)
     (np.True_, np.float64(0.0))
     """
-    sentences = Sentences(scores, lengths, allowed, single_root, projective, num_threads)
+    sentences = Sentences(scores, lengths, single_root, projective, num_threads)
     given = as_arc_values("marginals", marginals, scores.shape)
     batch = sentences.batch
     arcs = mark_arcs(sentences.lengths, batch.shape[1])
@@ -179,7 +175,6 @@ def perceptron(
     *,
     lengths: IntArray | int | None = None,
     margin: float = 0.0,
-    allowed: BoolArray | None = None,
     single_root: bool = True,
     projective: bool = False,
     num_threads: int = 1,
@@ -222,7 +217,7 @@ def perceptron(
         raise TypeError(f"expected margin as a number, received {type(margin).__name__}")
     if not 0.0 <= margin < np.inf:
         raise ValueError(f"expected a margin of at least 0, received {margin}")
-    sentences = Sentences(scores, lengths, allowed, single_root, projective, num_threads)
+    sentences = Sentences(scores, lengths, single_root, projective, num_threads)
     gold, complete = _as_gold(heads, sentences)
     raised = _raise_by_margin(sentences, gold, margin)
     best = find_best(sentences.changed(batch=raised))
@@ -274,11 +269,10 @@ def head_selection(
     heads: IntArray,
     *,
     lengths: IntArray | int | None = None,
-    allowed: BoolArray | None = None,
 ) -> Loss:
     """Find the cross entropy of gold heads under the softmax over each word's heads.
 
-    The heads need not form a tree, but their arcs must be allowed and have scores above -inf.
+    The heads need not form a tree, but their arcs must have scores above -inf.
     Arguments and results are as for `tree_crf`: in nats, summed over the words with a gold head.
 
     Notes
@@ -296,12 +290,10 @@ def head_selection(
     >>> np.isclose(loss, np.log(2)), gradient.tolist()
     (np.True_, [[0.0, 0.0, 0.0], [0.5, 0.0, -0.5], [0.0, 0.0, 0.0]])
     """
-    sentences = Sentences(scores, lengths, allowed)
+    sentences = Sentences(scores, lengths)
     gold, _ = _as_gold(heads, sentences)
     batch = sentences.batch
     possible = mark_arcs(sentences.lengths, batch.shape[1])
-    if sentences.mask is not None:
-        possible &= sentences.mask.view(np.bool_)
     bad = (possible & ~(batch < np.inf)).any(axis=(1, 2))
     if bad.any():
         sentences.raise_failure((BAD_SCORE, int(np.argmax(bad))))
@@ -311,50 +303,26 @@ def head_selection(
         sentence, dep = np.argwhere(wrong)[0].tolist()
         raise ValueError(
             f"sentence {sentence}: the arc from word {dep} to its gold head "
-            f"{gold[sentence, dep]} is forbidden or has score -inf; mark heads that are not to be "
-            f"trusted as missing (-1)"
+            f"{gold[sentence, dep]} has score -inf; mark heads that are not to be trusted as "
+            f"missing (-1)"
         )
+    known = gold != MISSING
+    logs = np.where(possible, batch.astype(np.float64), -np.inf)
+    highest = logs.max(axis=2, keepdims=True)
     with np.errstate(over="ignore"):
-        losses, gradient = cross_entropy_of_heads(np, batch.astype(np.float64), possible, gold)
+        # Rows without heads have no highest score.
+        logs -= np.where(highest > -np.inf, highest, 0.0)
+    gradient = np.exp(logs)
+    totals = gradient.sum(axis=2, keepdims=True)
+    totals = np.where(totals > 0.0, totals, 1.0)
+    gradient *= known[:, :, None] / totals
+    places = np.maximum(gold, 0)[:, :, None]
+    at_gold = np.take_along_axis(logs, places, axis=2)
+    losses = np.where(known, (np.log(totals) - at_gold)[:, :, 0], 0.0).sum(axis=1)
+    sentence, dep = known.nonzero()
+    gradient[sentence, dep, gold[sentence, dep]] -= 1.0
     _check_overflow(losses)
     return _shaped(sentences, losses, gradient)
-
-
-def cross_entropy_of_heads(xp: Any, scores: Any, possible: Any, heads: Any) -> tuple[Any, Any]:
-    """Find `head_selection` and its gradient with any module of arrays, such as a GPU's.
-
-    Parameters
-    ----------
-    xp : module
-        `numpy`, or one with its functions.
-    scores : float array of shape (b, m, m)
-    possible : bool array of shape (b, m, m)
-        Whether (dep, head) may be an arc: inside the sentence, not the diagonal, not row 0.
-    heads : int array of shape (b, m)
-        Gold heads of possible arcs; MISSING where unknown, for ROOT and in the padding.
-
-    Returns
-    -------
-    losses : float array of shape (b,)
-    gradient : float array of shape (b, m, m)
-        Both of the dtype of the scores.
-    """
-    known = heads != MISSING
-    logs = xp.where(possible, scores, -xp.inf)
-    highest = logs.max(axis=2, keepdims=True)
-    # Rows without heads have no highest score.
-    logs -= xp.where(highest > -xp.inf, highest, 0.0)
-    gradient = xp.exp(logs)
-    totals = gradient.sum(axis=2, keepdims=True)
-    totals = xp.where(totals > 0.0, totals, 1.0)
-    gradient *= known[:, :, None] / totals
-    places = xp.maximum(heads, 0)
-    at_gold = xp.take_along_axis(logs, places[:, :, None], axis=2)
-    losses = xp.where(known, (xp.log(totals) - at_gold)[:, :, 0], 0.0).sum(axis=1)
-    # Not the known places alone: a GPU's host would wait for their number.
-    sentences, deps = xp.arange(heads.shape[0])[:, None], xp.arange(heads.shape[1])
-    gradient[sentences, deps, places] -= known
-    return losses, gradient.astype(scores.dtype)
 
 
 # --- arguments and results ---------------------------------------------------------------------
@@ -405,19 +373,15 @@ def _agreeing(
 
     The others have no words here, which takes no time, and keep their numbers.
     """
-    agreeing = _agreeing_arcs(gold)
-    if sentences.mask is not None:
-        agreeing &= sentences.mask.view(np.bool_)
+    agreeing = np.where(_agreeing_arcs(gold), sentences.batch, -np.inf)
     rest = np.where(complete, 0, sentences.lengths)
-    return sentences.changed(mask=agreeing.view(np.uint8), lengths=rest)
+    return sentences.changed(batch=agreeing, lengths=rest)
 
 
 def _mark_impossible(sentences: Sentences, gold: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Mark the words whose gold arc is forbidden, has score -inf, or leads to themselves."""
+    """Mark the words whose gold arc has score -inf or leads to themselves."""
     arcs = np.maximum(gold, 0)[:, :, None]
     possible = np.take_along_axis(sentences.batch, arcs, axis=2) > -np.inf
-    if sentences.mask is not None:
-        possible &= np.take_along_axis(sentences.mask.view(np.bool_), arcs, axis=2)
     own = gold == np.arange(gold.shape[1])
     wrong: NDArray[np.bool_] = (gold != MISSING) & (own | ~possible[:, :, 0])
     return wrong
@@ -437,7 +401,6 @@ def _raise_contradiction(error: NoTreeError, sentences: Sentences) -> NoReturn:
 def _describe(sentences: Sentences) -> str:
     kind = kind_of(sentences.projective) + " with a single root" * sentences.single_root
     return (
-        f"no {kind} agrees with its gold heads, of arcs that are allowed and have a score above "
-        f"-inf (or differences between scores overflow); mark heads that are not to be trusted as "
-        f"missing (-1)"
+        f"no {kind} agrees with its gold heads, of arcs with a score above -inf (or differences "
+        f"between scores overflow); mark heads that are not to be trusted as missing (-1)"
     )

@@ -13,7 +13,6 @@ from spacy_rootmind.kernel import sample_batch as kernel
 from spacy_rootmind.kernel.batch import OK
 from spacy_rootmind.trees.conventions import (
     MISSING,
-    BoolArray,
     IntArray,
     ScoreArray,
     TreeList,
@@ -45,7 +44,6 @@ def sample_trees(
     k: int,
     *,
     lengths: IntArray | int | None = None,
-    allowed: BoolArray | None = None,
     single_root: bool = True,
     projective: bool = False,
     replace: bool = True,
@@ -58,7 +56,7 @@ def sample_trees(
 
     Parameters
     ----------
-    scores, lengths, allowed, single_root, projective, num_threads
+    scores, lengths, single_root, projective, num_threads
         As for `decode`. Projective trees are drawn from the root down, span by span; their `method`
         is "auto".
     k : int
@@ -111,8 +109,7 @@ def sample_trees(
         Trees with an arc further than 1e15 below another of its word count as impossible there.
     log_probs : float64 array of shape (k',) or (B, k)
         The exact log probability of each tree, as of `TreeDistribution.log_prob`, whatever the
-        method and with or without replacement; -inf in rows without a tree. As for `decode_kbest`,
-        the result has `counts` as well.
+        method and with or without replacement; -inf in rows without a tree.
 
     Raises
     ------
@@ -161,7 +158,7 @@ def sample_trees(
     >>> np.exp(log_probs).sum().round(6)
     np.float64(1.0)
     """
-    sentences = Sentences(scores, lengths, allowed, single_root, projective, num_threads)
+    sentences = Sentences(scores, lengths, single_root, projective, num_threads)
     return sample_from(sentences, k, replace=replace, method=method, max_steps=max_steps, seed=seed)
 
 

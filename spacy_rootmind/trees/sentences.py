@@ -8,11 +8,9 @@ from numpy.typing import NDArray
 
 from spacy_rootmind.kernel import batch as kernel
 from spacy_rootmind.trees.conventions import (
-    BoolArray,
     IntArray,
     Scalar,
     ScoreArray,
-    as_allowed_batch,
     as_count,
     as_flag,
     as_lengths,
@@ -34,8 +32,6 @@ class Sentences:
     ----------
     batch : float32 or float64 array of shape (B, N + 1, N + 1)
         Scores as they came, with an axis of sentences.
-    mask : uint8 array of that shape, or None
-        1 where an arc is allowed.
     lengths : intp array of shape (B,)
         Words in each sentence.
     longest : int
@@ -53,7 +49,6 @@ class Sentences:
         "is_one",
         "lengths",
         "longest",
-        "mask",
         "projective",
         "single_root",
         "workers",
@@ -63,13 +58,11 @@ class Sentences:
         self,
         scores: ScoreArray,
         lengths: IntArray | int | None = None,
-        allowed: BoolArray | None = None,
         single_root: bool = True,
         projective: bool = False,
         num_threads: int = 1,
     ):
         self.batch = batch = as_score_batch(scores)
-        self.mask = None if allowed is None else as_allowed_batch(allowed, scores)
         self.is_one = scores.ndim == 2
         n_sentences, width, _ = batch.shape
         self.lengths = words = as_lengths(lengths, n_sentences, width - 1, single=self.is_one)
@@ -92,11 +85,7 @@ class Sentences:
 
     def buffer(self) -> kernel.ScoreBuffer:
         """Make what the kernel reads the sentences from."""
-        scores = self.batch
-        if self.mask is not None:
-            scores = scores.copy()
-            scores[self.mask == 0] = -np.inf
-        return kernel.ScoreBuffer(scores, self.lengths)
+        return kernel.ScoreBuffer(self.batch, self.lengths)
 
     @property
     def scores(self) -> ScoreArray:
@@ -114,10 +103,8 @@ class Sentences:
         return numbers
 
     def possible_arcs(self) -> NDArray[np.bool_]:
-        """Mark the arcs inside sentences that are allowed and have a score above -inf."""
-        possible = self.batch > -np.inf
-        if self.mask is not None:
-            possible &= self.mask.view(np.bool_)
+        """Mark the arcs inside sentences that have a score above -inf."""
+        possible: NDArray[np.bool_] = self.batch > -np.inf
         possible &= mark_arcs(self.lengths, self.batch.shape[1])
         return possible
 
@@ -152,37 +139,27 @@ class Sentences:
             )
 
     def square(self, sentence: int) -> NDArray[np.float64]:
-        """Copy the scores of one sentence, with -inf where an arc is not allowed."""
+        """Copy the scores of one sentence."""
         n = self.lengths[sentence]
-        own = np.s_[sentence, : n + 1, : n + 1]
-        scores, mask = self.batch[own], None if self.mask is None else self.mask[own]
+        scores = self.batch[sentence, : n + 1, : n + 1]
         copy = np.empty(scores.shape)
         # In parts, between which Ctrl-C gets through.
         for rows in blocks_of_rows(*scores.shape):
-            part = scores[rows]
-            copy[rows] = part if mask is None else np.where(mask[rows], part, -np.inf)
+            copy[rows] = scores[rows]
         return copy
 
-    def raise_failure(
-        self,
-        failed: tuple[int, int],
-        *,
-        single_root: bool | None = None,
-        lost_digits: str = LOST_DIGITS,
-    ) -> NoReturn:
+    def raise_failure(self, failed: tuple[int, int], lost_digits: str = LOST_DIGITS) -> NoReturn:
         """Raise the error that the kernel's status and sentence stand for.
 
-        `single_root` replaces the own one, `lost_digits` is the message where scores are too large.
+        `lost_digits` is the message where scores are too large.
         """
         status, sentence = failed
         n = int(self.lengths[sentence])
         if status == kernel.NO_TREE:
-            single_root = self.single_root if single_root is None else single_root
-            roots = "exactly one root" if single_root else "a root"
+            roots = "exactly one root" if self.single_root else "a root"
             raise NoTreeError(
                 f"sentence {sentence}: no {kind_of(self.projective)} with {roots} spans its {n} "
-                f"words; too many arcs have score -inf or are not allowed (or differences between "
-                f"scores overflow)"
+                f"words; too many arcs have score -inf (or differences between scores overflow)"
             )
         if status == kernel.LOST_DIGITS:
             raise ArithmeticError(f"sentence {sentence}: {lost_digits}")

@@ -29,38 +29,33 @@ QUERIES = {
     "entropy": lambda trees: trees.entropy(),
     "log_prob": lambda trees: trees.log_prob(like(trees, HEADS)),
     "log_prob of two": lambda trees: trees.log_prob(like(trees, PAIRS)),
-    "log_prob_of_arcs": lambda trees: trees.log_prob_of_arcs(like(trees, ARCS)),
     "kl_divergence": lambda trees: trees.kl_divergence(half_as_sure(trees)),
 }
 # Queries that have two derivatives.
-TWICE = ("log_partition", "log_prob", "log_prob of two", "log_prob_of_arcs")
-LOSSES = {
-    **{f"tree_crf {kind}": ("tree_crf", options) for kind, options in KINDS.items()},
-    "head_selection": ("head_selection", {}),
-}
+TWICE = ("log_partition", "log_prob", "log_prob of two")
 
 each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
 each_query = pytest.mark.parametrize("query", QUERIES)
-each_loss = pytest.mark.parametrize(("name", "kind"), LOSSES.values(), ids=list(LOSSES))
 each_narrow = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 
 
 def make_batch(seed=0):
-    """Scores with NaN where nobody may read, a mask of arcs, and heads of trees that it allows."""
+    """Scores with NaN where nobody may read and -inf for some arcs, and heads of possible trees."""
     rng = rng_for(f"torch {seed}")
     scores = np.full((len(LENGTHS), WIDTH, WIDTH), np.nan)
-    allowed, heads = rng.random(scores.shape) < 0.7, np.full(scores.shape[:2], -1)
-    for own, mask, gold, n in zip(scores, allowed, heads, LENGTHS.tolist(), strict=True):
-        own[: n + 1, : n + 1] = rng.standard_normal((n + 1, n + 1))
+    forbidden, heads = rng.random(scores.shape) > 0.7, np.full(scores.shape[:2], -1)
+    for own, holes, gold, n in zip(scores, forbidden, heads, LENGTHS.tolist(), strict=True):
+        gold[1 : n + 1] = reference.random_projective_heads(rng, n, True)[1:]
+        holes[np.arange(n + 1), gold[: n + 1]] = False
+        inside = rng.standard_normal((n + 1, n + 1))
+        own[: n + 1, : n + 1] = np.where(holes[: n + 1, : n + 1], -np.inf, inside)
         own[0] = np.nan
         np.fill_diagonal(own, np.nan)
-        gold[1 : n + 1] = reference.random_projective_heads(rng, n, True)[1:]
-        mask[np.arange(n + 1), gold[: n + 1]] = True
-    return torch.tensor(scores), torch.tensor(allowed), torch.tensor(heads)
+    return torch.tensor(scores), torch.tensor(heads)
 
 
-SCORES, ALLOWED, HEADS = make_batch()
-PAIRS = torch.stack([HEADS, make_batch(1)[2]], dim=1)
+SCORES, HEADS = make_batch()
+PAIRS = torch.stack([HEADS, make_batch(1)[1]], dim=1)
 # Some of their heads are missing.
 ARCS = torch.where((torch.arange(6)[:, None] + torch.arange(WIDTH)) % 3 == 0, HEADS, -1)
 
@@ -81,18 +76,22 @@ def half_as_sure(trees):
 
 
 def distribution(scores, kind, **options):
-    given = {"lengths": LENGTHS, "allowed": ALLOWED, **options}
+    given = {"lengths": LENGTHS, **options}
     return tensors.TreeDistribution(scores, **given, **kind)
 
 
 def of_arrays(scores, kind, **options):
-    given = {"lengths": LENGTHS.numpy(), "allowed": ALLOWED.numpy(), **options}
+    given = {"lengths": LENGTHS.numpy(), **options}
     return spacy_rootmind.TreeDistribution(scores.detach().numpy(), **given, **kind)
 
 
 def leaf(scores):
     """Scores to differentiate by, without NaN, which finite differences would move."""
-    return scores.detach().clone().nan_to_num().requires_grad_()
+    return scores.detach().clone().nan_to_num(neginf=-torch.inf).requires_grad_()
+
+
+def without_holes(scores):
+    return scores.nan_to_num(neginf=-2.0)
 
 
 # --- values and derivatives --------------------------------------------------------------------
@@ -106,7 +105,7 @@ def test_values_are_those_of_arrays(query, kind):
     found, wanted = find(distribution(SCORES, kind)), find(of_arrays(SCORES, kind))
     assert (found.dtype, found.shape) == (torch.float64, wanted.shape)
     np.testing.assert_allclose(found.numpy(), wanted, rtol=0, atol=1e-15)
-    options = {"lengths": None, "allowed": None}
+    options = {"lengths": None}
     one = SCORES[3, :4, :4]
     np.testing.assert_allclose(
         find(distribution(one, kind, **options)), find(of_arrays(one, kind, **options)), atol=1e-15
@@ -137,20 +136,20 @@ def test_derivatives_are_those_of_arrays_however_confident(escape, kind):
     for query, right in (
         (trees.log_partition, arrays.marginals),
         ((trees.marginals * values).sum(), arrays.expectation_gradient(values.numpy())),
-        (trees.entropy(), arrays.entropy_gradient()),
+        (trees.entropy(), -arrays.expectation_gradient(arrays.scores)),
     ):
         (found,) = torch.autograd.grad(query, scores)
         np.testing.assert_allclose(found, right, rtol=0, atol=1e-14 * escape)
 
 
-@each_loss
-def test_losses_and_derivatives_are_those_of_arrays(name, kind):
+@each_kind
+def test_loss_and_derivatives_are_those_of_arrays(kind):
     """With missing heads; a gradient follows the scores' strides, and is kept for a second call."""
-    options = {"lengths": LENGTHS.numpy(), "allowed": ALLOWED.numpy(), **kind}
-    right, gradient = getattr(spacy_rootmind, name)(SCORES.numpy(), ARCS.numpy(), **options)
+    options = {"lengths": LENGTHS.numpy(), **kind}
+    right, gradient = spacy_rootmind.tree_crf(SCORES.numpy(), ARCS.numpy(), **options)
     scores = SCORES.clone().requires_grad_()
     for own in (scores, scores.mT.contiguous().mT):
-        loss = getattr(tensors, name)(own, ARCS, lengths=LENGTHS, allowed=ALLOWED, **kind)
+        loss = tensors.tree_crf(own, ARCS, lengths=LENGTHS, **kind)
         np.testing.assert_array_equal(loss.detach(), right)
         for _ in range(2):
             (found,) = torch.autograd.grad(loss.sum(), scores, retain_graph=True)
@@ -158,10 +157,10 @@ def test_losses_and_derivatives_are_those_of_arrays(name, kind):
     with pytest.raises(NotImplementedError, match=r"one derivative .* use TreeDistribution.log_p"):
         torch.autograd.grad(loss.sum(), scores, create_graph=True)
     with torch.no_grad():
-        assert not getattr(tensors, name)(scores, ARCS, lengths=LENGTHS).requires_grad
+        assert not tensors.tree_crf(scores, ARCS, lengths=LENGTHS).requires_grad
 
     def find(own):
-        return getattr(tensors, name)(own, ARCS, lengths=LENGTHS, allowed=ALLOWED, **kind)
+        return tensors.tree_crf(own, ARCS, lengths=LENGTHS, **kind)
 
     assert torch.autograd.gradcheck(find, leaf(SCORES))
 
@@ -239,7 +238,7 @@ def test_compiled_functions_break_the_graph():
 
     compiled = torch.compile(function, backend="eager")
     for seed in (0, 1):
-        scores = leaf(make_batch(seed)[0][3, :4, :4])
+        scores = leaf(without_holes(make_batch(seed)[0][3, :4, :4]))
         again = leaf(scores)
         found, wanted = compiled(scores), function(again)
         found.backward()
@@ -256,7 +255,7 @@ def test_compiled_functions_break_the_graph():
 
 
 @each_narrow
-@pytest.mark.parametrize("query", [*QUERIES, "tree_crf", "head_selection"])
+@pytest.mark.parametrize("query", [*QUERIES, "tree_crf"])
 def test_narrow_numbers_are_rounded_once(query, dtype):
     """Numbers and gradients equal the results of the same scores in float64, rounded."""
     narrow = SCORES.to(dtype).requires_grad_()
@@ -264,8 +263,7 @@ def test_narrow_numbers_are_rounded_once(query, dtype):
     if query in QUERIES:
         found, wanted = (QUERIES[query](distribution(own, {})) for own in (narrow, wide))
     else:
-        loss = getattr(tensors, query)
-        found, wanted = (loss(own, HEADS, lengths=LENGTHS) for own in (narrow, wide))
+        found, wanted = (tensors.tree_crf(own, HEADS, lengths=LENGTHS) for own in (narrow, wide))
     (gradient,) = torch.autograd.grad(found.sum(), narrow)
     (expected,) = torch.autograd.grad(wanted.sum(), wide)
     assert found.dtype == gradient.dtype == dtype
@@ -291,7 +289,7 @@ def test_numbers_beyond_a_dtype_are_infinite():
 @pytest.mark.parametrize("query", ["log_partition", "marginals", "entropy"])
 def test_strides_do_not_matter(query):
     """Transposed scores, and a row of scores repeated without copies."""
-    rows = leaf(SCORES[0])
+    rows = leaf(without_holes(SCORES[0]))
     for view in (
         lambda s: s.T,
         lambda s: s[:1].expand(5, 5),
@@ -361,7 +359,7 @@ def test_trees_have_the_axes_of_the_class_over_arrays(query, kind):
         assert heads.dtype == torch.int64
         assert torch.equal(trees.mode, torch.tensor(arrays.mode).long())
         exists = log_probs > -torch.inf
-        assert np.array_equal(exists.sum(dim=-1), wanted.counts)
+        assert np.array_equal(exists, wanted.scores > -np.inf)
         assert (heads[~exists] == -1).all()
         if query == "k_best":
             assert np.array_equal(heads, wanted.heads)
@@ -375,31 +373,10 @@ def test_trees_have_the_axes_of_the_class_over_arrays(query, kind):
 # --- arguments ---------------------------------------------------------------------------------
 
 
-def test_masks_and_lists_are_other_ways_to_give_lengths():
-    mask = torch.arange(WIDTH) <= LENGTHS[:, None]
+def test_lengths_may_be_a_list_or_an_array():
     wanted = tensors.TreeDistribution(SCORES, lengths=LENGTHS).entropy()
-    loss = tensors.tree_crf(SCORES, HEADS, lengths=LENGTHS)
-    for root in (False, True):
-        mask[:, 0] = root
-        trees = tensors.TreeDistribution(SCORES, mask=mask)
-        assert torch.equal(trees.entropy(), wanted)
-        assert torch.equal(tensors.tree_crf(SCORES, HEADS, mask=mask), loss)
-        one = tensors.TreeDistribution(SCORES[3], mask=mask[3])
-        assert torch.equal(one.entropy(), wanted[3])
     for lengths in (LENGTHS.tolist(), LENGTHS.numpy()):
-        trees = tensors.TreeDistribution(SCORES, lengths=lengths)
-        assert torch.equal(trees.entropy(), wanted)
-    gap = mask.clone()
-    gap[0, 2] = False
-    for wrong, message in [
-        ({"mask": gap}, "without a gap"),
-        ({"mask": mask.float()}, "of dtype bool"),
-        # Without index 0, every sentence would lose a word.
-        ({"mask": mask[:, 1:]}, "with index 0"),
-        ({"mask": mask, "lengths": LENGTHS}, "received both"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            tensors.tree_crf(SCORES, HEADS, **wrong)
+        assert torch.equal(tensors.TreeDistribution(SCORES, lengths=lengths).entropy(), wanted)
 
 
 ZEROS, GOLD = torch.zeros(2, 4, 4), torch.tensor([[-1, 0, 1, 2], [-1, 2, 0, 2]])
@@ -419,16 +396,13 @@ def make(*arguments, **options):
         (lambda: make(ZEROS.to_sparse()), TypeError, r"to_dense\(\)"),
         (lambda: make(torch.zeros(3, 4)), ValueError, r"received \(3, 4\)"),
         (lambda: make(ZEROS, lengths=[3, 4]), ValueError, "0 to 3, received 4"),
-        (lambda: make(ZEROS, allowed=ZEROS), TypeError, "dtype bool, received float32"),
         (lambda: TREES.log_prob([-1, 0]), TypeError, "heads as a torch tensor, received list"),
         (lambda: TREES.log_prob(GOLD[:, :3]), ValueError, r"\(2, k, 4\) .* received \(2, 3\)"),
         (lambda: TREES.kl_divergence(ZEROS), TypeError, "a TreeDistribution, received Tensor"),
         (lambda: TREES.kl_divergence(make(ZEROS[0])), ValueError, r"received \(4, 4\)"),
-        (lambda: TREES.sample(1, generator=1), TypeError, "torch.Generator, received int"),
         (lambda: tensors.tree_crf(ZEROS, GOLD.numpy()), TypeError, "heads as a torch tensor"),
         (lambda: tensors.tree_crf(ZEROS, GOLD + 2), ValueError, "sentence 0: word 3 has head 4"),
         (lambda: tensors.tree_crf(ZEROS, CYCLE), ValueError, r"sentence 1: .*mark .* missing"),
-        (lambda: tensors.head_selection(ZEROS * torch.nan, GOLD), ValueError, "head 0 is nan"),
         (lambda: spacy_rootmind.decode(ZEROS), TypeError, r"spacy_rootmind.torch, .*mode decodes"),
     ],
 )
@@ -447,9 +421,8 @@ def test_results_are_for_their_owner_to_change():
 
 
 def test_names_and_kinds_are_those_over_arrays():
-    arrays_alone = {"inference", "sentences", "single_root_log_prob"}
-    # Here by torch.autograd.
-    arrays_alone |= {"expectation_gradient", "entropy_gradient"}
+    # Expectations have gradients by torch.autograd here.
+    arrays_alone = {"inference", "sentences", "expectation_gradient"}
     ours, theirs = spacy_rootmind.TreeDistribution, tensors.TreeDistribution
     own = {name for name in dir(ours) if name[0] != "_"}
     other = {"scores", *(name for name in dir(theirs) if name[0] != "_")}
@@ -469,7 +442,7 @@ def test_names_and_kinds_are_those_over_arrays():
 def test_marginals_are_those_of_torch_struct(multiroot):
     """Torch-Struct adds 1e-5 to each weight, which shows in the digits beyond."""
     torch_struct = pytest.importorskip("torch_struct", reason="needs torch-struct")
-    scores = SCORES[[0, 5]].nan_to_num()
+    scores = without_holes(SCORES[[0, 5]])
     # Its rows are heads, and root scores are on the diagonal.
     potentials = scores[:, 1:, 1:].transpose(1, 2).clone()
     potentials.diagonal(0, 1, 2).copy_(scores[:, 1:, 0])
@@ -484,7 +457,7 @@ def test_marginals_are_those_of_torch_struct(multiroot):
 @pytest.mark.parametrize("multiroot", [True, False])
 def test_queries_are_those_of_supar(multiroot):
     structs = pytest.importorskip("supar.structs", reason="needs supar")
-    scores, others = (make_batch(seed)[0][[0, 3]].nan_to_num() for seed in (0, 1))
+    scores, others = (without_holes(make_batch(seed)[0][[0, 3]]) for seed in (0, 1))
     lengths = LENGTHS[[0, 3]]
     theirs, other = (
         structs.MatrixTree(own.requires_grad_(), lengths, multiroot=multiroot)

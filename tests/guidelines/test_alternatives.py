@@ -8,14 +8,13 @@ import spacy
 from parsers import changeable, gold_examples, make_nlp, read_conllu, train
 from reference_sampling import assert_fits, order_law
 from spacy.tokens import Doc
-from ud_sentences import syntax_errors
+from ud_sentences import is_tag_rule, syntax_errors
 
 from spacy_rootmind import render
 from spacy_rootmind.formats.conllu import write_conllu
 from spacy_rootmind.formats.jsonl import write_jsonl
 from spacy_rootmind.formats.records import InputRecord
 from spacy_rootmind.guidelines.constraints import Constraints
-from spacy_rootmind.guidelines.rules import is_tag_rule
 from spacy_rootmind.guidelines.ud import UDGuidelines, ud_guidelines
 from spacy_rootmind.pipeline import find_alternatives
 from spacy_rootmind.pipeline.alternatives import kbest, sample, sample_without_replacement

@@ -423,7 +423,6 @@ def test_preset_heads_take_no_boundary_from_a_missing_head():
         # The parser's label of roots, in any case, and that of the settings.
         (FIRST, [3, 3, 1, 3, 3], ["x", "a", "b", "ROOT", "z"], None),
         (FIRST, [3, 3, 1, 3, 3], ["x", "a", "b", "root", "z"], None),
-        (FIRST, [3, 3, 1, 3, 3], ["x", "a", "b", "top", "z"], None),
         # Heads that are whitespace are passed over.
         (["a", "\n", "b"], [1, 2, 2], ["x", "", "ROOT"], [2, 0, 2]),
         # Crossing arcs.
@@ -436,5 +435,5 @@ def test_preset_heads_take_no_boundary_from_a_missing_head():
     ],
 )
 def test_preset_heads_of_whole_trees_are_kept(parser_with, words, heads, deps, expected):
-    nlp = parser_with(preset_heads(root_label="top"))
+    nlp = parser_with(preset_heads())
     assert heads_of(nlp(Doc(nlp.vocab, words=words, heads=heads, deps=deps))) == (expected or heads)

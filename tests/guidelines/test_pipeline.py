@@ -8,13 +8,12 @@ from parsers import arcs_of, changeable, make_nlp
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.vocab import Vocab
-from ud_sentences import syntax_errors, validate
+from ud_sentences import is_tag_rule, syntax_errors, validate
 
 from spacy_rootmind import configure
 from spacy_rootmind.formats.conllu import write_conllu
 from spacy_rootmind.formats.registry import read_records
 from spacy_rootmind.guidelines.constraints import Constraints
-from spacy_rootmind.guidelines.rules import is_tag_rule
 from spacy_rootmind.guidelines.ud import ud_guidelines
 from spacy_rootmind.parsing.stream import count_doc
 from spacy_rootmind.trees import constrained

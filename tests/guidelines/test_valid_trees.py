@@ -35,7 +35,7 @@ def enumerate_valid(rules, weights, log_probs, projective):
         choices = [range(1, len(RELATIONS)) if head else [0] for head in heads[1:]]
         for labels in itertools.product(*choices):
             own = np.array([-1, *labels], dtype=np.int32)
-            if not rules.find_errors([0], [heads], [own])[0]:
+            if rules.are_valid([0], [heads], [own])[0]:
                 weight = sum(
                     weights[dep, heads[dep]]
                     + (log_probs[dep, heads[dep], own[dep] - 1] if heads[dep] else 0)

@@ -222,6 +222,15 @@ def test_trees_move_with_a_sentence(nlp):
         matcher(doc)
 
 
+def test_a_label_may_have_been_removed(nlp):
+    pattern = [{"RIGHT_ID": "s", "RIGHT_ATTRS": {"DEP": "nsubj"}}]
+    matcher, doc = make_matcher(TreeMatcher, nlp, {"subject": pattern}), nlp("She saw him.")
+    [before] = matcher(doc)
+    doc[0].dep_ = ""
+    [after] = matcher(doc)
+    assert (after.prob, before.in_parse, after.in_parse) == (before.prob, True, False)
+
+
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [

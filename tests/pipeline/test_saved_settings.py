@@ -34,7 +34,7 @@ CHANGED = {
     ),
     "constraints": (
         preset_heads(),
-        {"@misc": "spacy_rootmind.preset_heads.v1", "root_label": "ROOT"},
+        {"@misc": "spacy_rootmind.preset_heads.v1"},
     ),
     "temperature": (3, 3.0),
     "confidence": (True, True),
@@ -186,7 +186,7 @@ def test_settings_changed_after_a_move_are_in_the_config_and_come_back(move, nlp
         ("alternatives", kbest(2)),
         ("alternatives", sample(4, seed=None)),
         ("alternatives", sample_without_replacement(4, seed=2)),
-        ("constraints", preset_heads("TOP")),
+        ("constraints", preset_heads()),
     ],
 )
 def test_functions_of_the_package_know_their_block(name, function):

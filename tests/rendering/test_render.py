@@ -63,7 +63,7 @@ def read(markup):
     """Read the captions and trees of SVGs, a pair for each SVG."""
     return [
         (
-            [" ".join(line.text for line in e) for e in find(svg, "displacy-caption")],
+            [e.text for e in find(svg, "displacy-caption")],
             [read_tree(group) for group in find(svg, "displacy")],
         )
         for svg in ElementTree.fromstring(f"<all>{markup}</all>")
@@ -251,9 +251,6 @@ def test_one_sentence_or_several_docs(docs):
     assert read(render(docs.kbest[1 : sentence.start + 1])) == [first, second]
 
 
-HE, OTHERS = "\u2068קראה\u2069", ["\u202eevil", "\u2069x"]
-
-
 @pytest.mark.parametrize(
     ("words", "heads", "parses", "expected"),
     [
@@ -264,21 +261,7 @@ HE, OTHERS = "\u2068קראה\u2069", ["\u202eevil", "\u2069x"]
             [*"ab"],
             [1, 1],
             [([0, 0], -1.0)] * 2,
-            ["Alternative 1: probability 0.368 (log -1.00); drawn 2 of 2 times; differs in"],
-        ),
-        (["no", ",", "no"], [0, 2, 0], [([0, 2, 0], -1), ([0, 0, 0], -2)], ["", "(no-1, ,)"]),
-        # Words that run the other way turn nothing else around.
-        (
-            ["saw", "קראה", *OTHERS],
-            [0] * 4,
-            [([0] * 4, -1.0), ([1] * 4, -2.0)],
-            ["", f"in dep({HE}, saw), ROOT({HE}), dep({HE}, evil), dep({HE}, x)"],
-        ),
-        (
-            [f"w{i}" for i in range(12)],
-            [0] * 12,
-            [([0] * 12, -1.0), ([0, *range(11)], -2.0)],
-            ["", "dep(w7, w8), dep(w8, w9), and 2 more"],
+            ["Alternative 1: probability 0.368 (log -1.00); drawn 2 of 2 times"],
         ),
     ],
 )
@@ -368,12 +351,11 @@ def test_markup_in_texts_is_escaped(page):
     names = {e.tag.rpartition("}")[2] for e in svg.iter()}
     assert names == {"svg", "g", "path", "rect", "text", "tspan"}
     assert 'font-family: "Open Sans", serif;' in svg.get("style")
-    [(texts, [tree, _])] = read(markup)
+    [(_, [tree, _])] = read(markup)
     assert tree.words == [*words[:4], "\ufffd"]
     assert [e.text for e in find(svg, "displacy-tag")] == [*tags[:4], "\ufffd"]
     assert find(svg, "displacy-lemma")[0].text == "<script>"
     assert {arc.label for arc in tree.arcs()} == set(deps)
-    assert texts[-1].endswith("dep(&amp;, </svg>), dep(&amp;, '), dep(&amp;, \ufffd)")
 
 
 # --- room --------------------------------------------------------------------------------------

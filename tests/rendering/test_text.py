@@ -2,7 +2,7 @@
 
 import pytest
 
-from spacy_rootmind.rendering.text import isolate, shorten, text_width
+from spacy_rootmind.rendering.text import shorten, text_width
 
 
 @pytest.mark.parametrize(
@@ -31,10 +31,3 @@ def test_texts_are_cut():
     assert text_width(cut, 10) <= 100 < text_width(cut + "xx", 10)
     # Accents without an end neither take time nor fill the picture.
     assert len(shorten("z" + "\u0301" * 1_000_000, 10, 100)) < 200
-
-
-def test_words_with_another_direction_are_isolated():
-    assert isolate("abc") == "abc"
-    assert isolate("קראה") == "\u2068קראה\u2069"
-    assert isolate("abc", is_rtl=True) == "\u2068abc\u2069"
-    assert isolate("\u202eab\u2069c") == "abc"

@@ -7,7 +7,7 @@ from gradients import OPS, in_double
 from parsers import SMALL_MODEL, changeable, gold_examples, make_nlp, score_labels, train
 from strategies import rng_for
 
-from spacy_rootmind import TreeDistribution
+from spacy_rootmind import TreeDistribution, tree_crf
 from spacy_rootmind.annotation.gold import GoldBatch
 from spacy_rootmind.annotation.sentences import sentences_of
 from spacy_rootmind.network.arc_scorer import BiaffineArcs
@@ -15,7 +15,6 @@ from spacy_rootmind.network.architecture import ParserInput, ParserScores
 from spacy_rootmind.network.label_scorer import BiaffineLabels, begin_label_scores, find_best_labels
 from spacy_rootmind.network.refine import Refine
 from spacy_rootmind.network.tree_scorer import TreeInput, TreeScorer
-from spacy_rootmind.training.losses import tree_crf
 from spacy_rootmind.training.objective import (
     EARLY_ROUND_WEIGHT,
     LABEL_WEIGHT,
@@ -126,7 +125,7 @@ def test_loss_is_that_of_gold_labels_and_of_wrong_arcs(null_label):
     for weight, arcs in zip((EARLY_ROUND_WEIGHT, 1.0), trees.rounds, strict=True):
         padded = gold_heads(gold, trees)
         for own, bucket, heads in zip(arcs, trees.layout.buckets, padded, strict=True):
-            expected += weight * tree_crf(own, bucket, heads)[0]
+            expected += weight * tree_crf(own, heads, lengths=bucket.lengths)[0].sum()
     roots = set(trees.layout.roots.tolist())
     deps = [d for d, h in enumerate(gold.heads.tolist()) if h not in roots and gold.deps[d]]
     labels = [NUMBERS[dep] for dep in gold.deps[deps].tolist()]

@@ -34,7 +34,6 @@ REWEIGHTING = ("reweighting", "reweighting_chu_liu_edmonds")
 WITH_ARCMAX = [options for options in INPUT_OPTIONS if options["arcmax"] is True]
 
 each_input = pytest.mark.parametrize("options", INPUT_OPTIONS, ids=name_of)
-each_options = pytest.mark.parametrize("options", OPTIONS, ids=name_of)
 each_reduction = pytest.mark.parametrize("algorithm", REDUCTIONS)
 each_arcmax = pytest.mark.parametrize("arcmax", [True, False, "inside"])
 

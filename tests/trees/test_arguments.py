@@ -1,4 +1,4 @@
-"""Arguments of all functions of arrays: scores, masks, lengths, heads, flags, counts."""
+"""Arguments of all functions of arrays: scores, lengths, heads, flags, counts."""
 
 import re
 from inspect import Parameter, signature
@@ -84,31 +84,6 @@ def test_scores_are_an_array(name):
     for wrong in (SCORES.tolist(), ((0.0,),), 1.0, None, "scores", b"abc", masked):
         given = {"heads": HEADS} if "heads" in PARAMETERS[name] else {}
         refuses(name, TypeError, "scores as a numpy array", wrong, **given)
-
-
-# Masks
-
-
-@each_with("allowed")
-def test_masks_are_arrays_of_bool(name):
-    for kind in ("i1", "u1", "i8", "f4", "f8", "O"):
-        for scores in (SCORES, np.zeros((1, 1))):
-            message = "allowed of dtype bool"
-            refuses(name, TypeError, message, scores, allowed=np.ones_like(scores, dtype=kind))
-    for wrong in (True, [[True]], "allowed", 1, np.ma.ones((1, 1), dtype=bool)):
-        message = "allowed as a numpy array"
-        refuses(name, TypeError, message, np.zeros((1, 1)), allowed=wrong)
-
-
-@each_with("allowed")
-def test_masks_have_the_shape_of_the_scores(name):
-    for scores, shapes in (
-        (SCORES, ((), (3,), (2, 2), (4, 4), (1, 3, 3), (3, 1), (1, 1))),
-        (BATCH, ((4, 4), (1, 4, 4), (3, 4, 4), (2, 3, 3), (2, 4), (2, 4, 1))),
-    ):
-        for shape in shapes:
-            message = re.escape(f"allowed of the shape of scores, {scores.shape}, received {shape}")
-            refuses(name, ValueError, message, scores, allowed=np.ones(shape, dtype=bool))
 
 
 # Lengths

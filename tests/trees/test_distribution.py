@@ -9,11 +9,11 @@ import pytest
 import reference
 import reference_probabilities as oracle
 from checks import result_of
-from probability_cases import assert_marginals, scaled, without_tree
+from probability_cases import assert_marginals, scaled
 from reference import FloatArray
 from strategies import each_dtype, each_kind, each_root, rng_for
 
-from spacy_rootmind import NoTreeError, TreeDistribution, decode_kbest
+from spacy_rootmind import TreeDistribution, decode_kbest
 from spacy_rootmind.kernel import query_batch
 
 INF = np.inf
@@ -131,9 +131,10 @@ def test_constants_of_words_and_of_root_cost_no_digits(offset):
     scores = np.round(scaled(rng, 5, 1.0) * 256) / 256
     shifted = scores + offset * rng.integers(1, 4, size=(6, 1))
     shifted[:, 0] -= 3 * offset
-    for name in ("marginals", "entropy_gradient"):
-        found, right = (result_of(TreeDistribution(one), name) for one in (shifted, scores))
-        np.testing.assert_allclose(found, right, rtol=0, atol=1e-13)
+    found, right = (TreeDistribution(one) for one in (shifted, scores))
+    np.testing.assert_allclose(found.marginals, right.marginals, rtol=0, atol=1e-13)
+    found, right = (trees.expectation_gradient(trees.scores) for trees in (found, right))
+    np.testing.assert_allclose(found, right, rtol=0, atol=1e-13)
 
 
 # Many words
@@ -152,7 +153,7 @@ def test_arc_marginals_of_three_hundred_words_sum_to_one(scale, single_root):
 def test_entropy_gradient_matches_finite_differences(scale, options):
     rng = rng_for("differences", scale)
     scores = scaled(rng, 25, scale, holes=0.2)
-    got = TreeDistribution(scores, **options).entropy_gradient()
+    got = -TreeDistribution(scores, **options).expectation_gradient(scores)
     step = 1e-5
     for _ in range(20):
         move = rng.standard_normal(scores.shape)
@@ -187,8 +188,6 @@ def test_one_elimination_answers_all_queries(shape, calls):
     trees = TreeDistribution(np.zeros(shape))
     _ = trees.log_partition, trees.log_prob(trees.mode), trees.log_partition
     assert calls == [False]
-    _ = trees.single_root_log_prob, trees.single_root_log_prob
-    assert calls == [False, False]
     calls.clear()
     others = TreeDistribution(np.zeros(shape))
     for _ in range(2):
@@ -197,7 +196,7 @@ def test_one_elimination_answers_all_queries(shape, calls):
     assert calls == [True]
 
 
-@pytest.mark.parametrize("name", ["log_partition", "marginals", "entropy", "single_root_log_prob"])
+@pytest.mark.parametrize("name", ["log_partition", "marginals", "entropy"])
 def test_ctrl_c_in_the_kernel_leaves_nothing_half_done(name, monkeypatch):
     scores = rng_for("ctrl-c").normal(size=(5, 5))
     trees, original = TreeDistribution(scores), query_batch.sum_batch
@@ -218,7 +217,7 @@ def test_results_cannot_be_changed_through_what_is_returned():
     trees = TreeDistribution(np.zeros((2, 4, 4)))
     with pytest.raises(ValueError, match="read-only"):
         trees.marginals[:] = 7
-    for name in ("log_partition", "entropy", "single_root_log_prob"):
+    for name in ("log_partition", "entropy"):
         before = result_of(trees, name).copy()
         result_of(trees, name)[:] = 7
         np.testing.assert_array_equal(result_of(trees, name), before)
@@ -278,20 +277,6 @@ def test_values_of_other_kinds_are_refused():
     scores[1][large[1] == 0] = -INF
     with pytest.raises(ArithmeticError, match="sentence 1: products of its values overflow"):
         TreeDistribution(scores).expectation_gradient(large)
-
-
-@each_root
-def test_single_root_log_prob_without_a_single_root_is_minus_infinity(single_root):
-    for scores, also_free in without_tree().values():
-        batch = np.stack([np.zeros((4, 4)), scores, np.zeros((4, 4))])
-        trees = TreeDistribution(batch, single_root=single_root)
-        if also_free:
-            with pytest.raises(NoTreeError, match="sentence 1"):
-                _ = trees.single_root_log_prob
-        else:
-            got = trees.single_root_log_prob
-            assert got[1] == -INF
-            assert got[0] == got[2] == pytest.approx(2 * np.log(3 / 4))
 
 
 def test_log_prob_takes_several_trees_of_each_sentence():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from array_functions import CALLS, gold_heads, matrices
 from reference import FloatArray, IntArray
-from strategies import LAYOUTS, each_dtype, fixed_batch, pad_batch, rng_for
+from strategies import LAYOUTS, each_dtype, fixed_batch, pad_batch
 
 from spacy_rootmind import (
     NoTreeError,
@@ -21,8 +21,6 @@ from spacy_rootmind import (
 )
 
 NAN, INF = np.nan, np.inf
-
-MASK_LAYOUTS = [layout for name, layout in LAYOUTS.items() if name != "unaligned"]
 
 each_call = pytest.mark.parametrize("name", sorted(CALLS))
 each_call_over_trees = pytest.mark.parametrize(
@@ -66,7 +64,7 @@ def test_sums_are_float64(dtype):
     assert trees.marginals.dtype == np.float64
 
 
-# Scores and masks
+# Scores
 
 
 @pytest.mark.one_each("name")
@@ -100,44 +98,17 @@ def test_row_zero_diagonal_and_padding_mean_nothing(name, junk):
             np.testing.assert_allclose(one[tuple(map(slice, right.shape))], right, atol=1e-14)
 
 
-@pytest.mark.one_each("name")
-@each_call
-@each_dtype
-def test_arcs_that_are_not_allowed_are_as_minus_infinity(name, dtype):
-    scores, lengths = batch(name, dtype)
-    scores = np.where(scores == -INF, dtype(-2), scores)
-    rng = rng_for("allowed", name)
-    of_gold = gold_heads(scores, lengths)[..., None] == np.arange(scores.shape[-1])
-    allowed = of_gold | (rng.random(scores.shape) < rng.choice([0.4, 0.8], (len(scores), 1, 1)))
-    hard = np.where(allowed, scores, dtype(-INF))
-    expected = CALLS[name](hard, lengths=lengths)
-    for junk in (NAN, INF, -INF, 1e30, -1e30, 0.0):
-        soft = np.where(allowed, scores, dtype(junk))
-        found = CALLS[name](soft, lengths=lengths, allowed=allowed)
-        assert_same(found, expected)
-    for layout in MASK_LAYOUTS:
-        options = {"lengths": lengths, "allowed": layout(allowed)}
-        assert_same(CALLS[name](soft, **options), expected)
-        assert_same(CALLS[name](layout(soft), **options, num_threads=2), expected)
-    flipped = allowed ^ outside(scores, lengths)
-    assert_same(CALLS[name](soft, lengths=lengths, allowed=flipped), expected)
-    n = int(lengths.max())
-    own = np.s_[lengths.argmax(), : n + 1, : n + 1]
-    assert_same(CALLS[name](soft[own], allowed=allowed[own]), CALLS[name](hard[own]))
-
-
 # Calls
 
 
 @each_call
 def test_inputs_are_left_alone_and_results_are_new(name):
     scores, lengths = batch(name)
-    options = {"lengths": lengths, "allowed": np.ones(scores.shape, dtype=bool)}
-    arrays = scores, *options.values()
+    arrays = scores, lengths
     before = [array.tobytes() for array in arrays]
     for array in arrays:
         array.flags.writeable = False
-    first = CALLS[name](scores, **options)
+    first = CALLS[name](scores, lengths=lengths)
     kept = [one.copy() for one in first]
     CALLS[name](scores[::-1].copy(), lengths=lengths[::-1])
     assert_same(first, kept)
@@ -147,7 +118,7 @@ def test_inputs_are_left_alone_and_results_are_new(name):
         if one.flags.writeable:
             one[...] = 7
         assert not any(np.shares_memory(one, array) for array in arrays)
-    assert_same(CALLS[name](scores, **options), kept)
+    assert_same(CALLS[name](scores, lengths=lengths), kept)
     assert [array.tobytes() for array in arrays] == before
 
 
@@ -168,7 +139,7 @@ def test_batches_of_no_sentences_and_of_no_words(name):
     alone = CALLS[name](np.full((1, 1), NAN))
     for size, lengths in ((1, None), (4, np.zeros(3, dtype=np.int64))):
         scores = np.full((3, size, size), NAN)
-        found = CALLS[name](scores, lengths=lengths, allowed=scores == 0)
+        found = CALLS[name](scores, lengths=lengths)
         for whole, right in zip(found, alone, strict=True):
             for one in whole:
                 np.testing.assert_array_equal(one[tuple(map(slice, right.shape))], right)
@@ -227,19 +198,3 @@ def test_a_sentence_without_a_tree_is_named(name):
             CALLS[name](broken, num_threads=num_threads)
         assert_same(CALLS[name](scores, num_threads=num_threads), expected)
     assert broken.tobytes() == before
-    with pytest.raises(NoTreeError, match=r"sentence 13\b"):
-        CALLS[name](scores, allowed=broken > -INF)
-    with pytest.raises(NoTreeError):
-        CALLS[name](scores[0], allowed=np.zeros(scores[0].shape, dtype=bool))
-    assert_same(CALLS[name](scores), expected)
-
-
-@each_call
-def test_a_mask_hides_bad_scores_from_messages(name):
-    scores = np.zeros((2, 5, 5))
-    allowed = np.ones(scores.shape, dtype=bool)
-    scores[0, 1, 2] = scores[1, 2, 1] = NAN
-    allowed[0, 1, 2] = allowed[1, 2, 1] = False
-    scores[1, 3, 4] = INF
-    with pytest.raises(ValueError, match=r"sentence 1: the score of dep 3, head 4 is inf"):
-        CALLS[name](scores, allowed=allowed)

@@ -34,7 +34,6 @@ CALLS = {
         "TreeDistribution(x).kl_divergence(TreeDistribution(x, single_root=False))",
     ),
     "gradient": ("normal(2000)", "TreeDistribution(x).expectation_gradient(x)"),
-    "single_root_log_prob": ("normal(4500)", "TreeDistribution(x).single_root_log_prob"),
     "projective kbest": ("normal(1500)", "decode_kbest(x, 9, projective=True)"),
     "projective trees": ("normal(100)", "decode_kbest(x, 10**6, projective=True)"),
     "inside": ("normal(1200)", "TreeDistribution(x, projective=True).log_partition"),

@@ -24,12 +24,8 @@ def test_cross_entropy_is_infinite_where_the_student_has_no_arc():
     teacher = TreeDistribution(scores).marginals
     masked = scores.copy()
     masked[1, 1, 0] = -np.inf
-    allowed = masked > -np.inf
-    for losses, _ in (
-        tree_cross_entropy(masked, teacher),
-        tree_cross_entropy(scores, teacher, allowed=allowed),
-    ):
-        assert losses.tolist() == [pytest.approx(np.log(2)), np.inf]
+    losses, _ = tree_cross_entropy(masked, teacher)
+    assert losses.tolist() == [pytest.approx(np.log(2)), np.inf]
 
 
 # --- large scores ------------------------------------------------------------------------------
@@ -111,20 +107,14 @@ def test_several_roots_contradict_a_single_root_alone(name):
 
 
 @pytest.mark.parametrize("rest", [2, -1], ids=["complete", "missing"])
-@pytest.mark.parametrize("masked", [False, True], ids=["-inf", "allowed"])
 @each_loss
-def test_gold_arcs_that_cannot_be_are_refused(name, masked, rest):
+def test_gold_arcs_that_cannot_be_are_refused(name, rest):
     scores = np.zeros((2, 4, 4))
     heads = np.array([[-1, 2, 0, 2], [-1, 2, 0, rest]])
-    if not masked:
-        scores[1, 1, 2] = -np.inf
-    allowed = None
-    if masked:
-        allowed = np.ones(scores.shape, dtype=bool)
-        allowed[1, 1, 2] = False
+    scores[1, 1, 2] = -np.inf
     error = ValueError if name == "head_selection" else NoTreeError
     with pytest.raises(error, match=r"sentence 1: .*gold head.* -inf"):
-        OF_HEADS[name](scores, heads, allowed=allowed)
+        OF_HEADS[name](scores, heads)
 
 
 @each_loss

@@ -21,7 +21,7 @@ CALLS = [
     "decode_kbest(even(12), 10**7, projective=True)",
     "TreeDistribution(even(6000)).marginals",
     "TreeDistribution(np.broadcast_to(even(100), (9000, 101, 101))).marginals",
-    "TreeDistribution(even(3000), projective=True).entropy_gradient()",
+    "TreeDistribution(even(3000), projective=True).expectation_gradient(even(3000))",
     *(f"sample_trees(even(6000), 1, method={method!r})" for method in METHODS),
     "sample_trees(even(6000), 1, replace=False)",
     "sample_trees(even(1000), 9, replace=False)",

@@ -18,7 +18,7 @@ each_replace = pytest.mark.parametrize("replace", [True, False])
 
 def matrix(n: int, dtype: type = np.float64, case: str = "normal") -> FloatArray:
     """Return one fixed matrix, without −inf unless the case has it."""
-    return CASES[case](rng_for("seeds", n, case), n, dtype)[0]
+    return CASES[case](rng_for("seeds", n, case), n, dtype)
 
 
 def easy_batch(size: int, longest: int, dtype: type = np.float64) -> list[FloatArray]:
@@ -26,7 +26,7 @@ def easy_batch(size: int, longest: int, dtype: type = np.float64) -> list[FloatA
     cases = ("normal", "uniform", "zeros", "trained_like")
     lengths = rng_for("lengths", size, longest).integers(0, longest + 1, size=size)
     return [
-        CASES[cases[i % 4]](rng_for("easy", i), n, dtype)[0] for i, n in enumerate(lengths.tolist())
+        CASES[cases[i % 4]](rng_for("easy", i), n, dtype) for i, n in enumerate(lengths.tolist())
     ]
 
 

@@ -62,9 +62,8 @@ def measure_tries(scores: list[Floats]) -> list[float]:
 
     Returns the mean, median and largest over sentences, and the share of those above three, %.
     """
-    tries = np.array(
-        [np.exp(-TreeDistribution(square.astype(float)).single_root_log_prob) for square in scores]
-    )
+    every = [TreeDistribution(square.astype(float), single_root=False) for square in scores]
+    tries = np.exp([TreeDistribution(one.scores).kl_divergence(one) for one in every])
     return [*map(float, (tries.mean(), np.median(tries), tries.max())), 100 * (tries > 3).mean()]
 
 
