@@ -122,7 +122,11 @@ cdef class Dense:
         return 0
 
     cdef const float[:, ::1] as_rows(self, rows):
-        cdef const float[:, ::1] found = np.ascontiguousarray(rows, np.float32)
+        cdef const float[:, ::1] found
+        try:
+            found = rows
+        except ValueError:
+            found = np.ascontiguousarray(rows, np.float32)
         if found.shape[1] != self.n_in:
             raise ValueError(f"expected rows of width {self.n_in}, received {found.shape[1]}")
         return found

@@ -78,7 +78,6 @@ cdef class LabelledSearch:
     """
     cdef readonly object roots, heads, labels
     cdef object all_weights, all_labels     # of all arcs of all sentences
-    cdef object all_places
     cdef Py_ssize_t n_sentences
     cdef Py_ssize_t[::1] first, places      # the first row of each sentence, and arc of each row
     cdef double[::1] weights
@@ -90,19 +89,23 @@ cdef class LabelledSearch:
     cdef double[::1] rivals                 # a row of weights
 
     def __cinit__(self, list scores not None, double temperature, bint projective):
-        sizes = np.array([len(own) for own in scores], dtype=np.intp)
-        cdef Py_ssize_t longest = sizes.max(initial=1)
-        widths = np.repeat(sizes, sizes)
+        cdef Py_ssize_t longest = 1, row = 0, place = 0, i, m
         self.n_sentences = len(scores)
-        self.roots = self.first = np.append(0, np.cumsum(sizes))
-        self.all_places = self.places = np.cumsum(widths) - widths
+        self.roots = self.first = np.zeros(self.n_sentences + 1, dtype=np.intp)
+        for i in range(self.n_sentences):
+            m = len(scores[i])
+            self.first[i + 1], longest = self.first[i] + m, max(longest, m)
+        self.places = np.empty(self.first[self.n_sentences], dtype=np.intp)
+        for i in range(self.n_sentences):
+            m = self.first[i + 1] - self.first[i]
+            for row in range(self.first[i], self.first[i + 1]):
+                self.places[row], place = place, place + m
         squares = [np.zeros(0)] + [own.ravel() for own in scores]
-        self.all_weights = np.concatenate(squares) / temperature
-        self.all_labels = np.full(len(self.all_weights), MISSING, dtype=np.int32)
-        self.weights, self.arc_labels = self.all_weights, self.all_labels
-        self.heads = self.tree = np.full(len(widths), MISSING, dtype=np.int32)
-        self.is_open = np.ones(self.n_sentences, dtype=np.uint8)
-        self.rivals = np.empty(longest)
+        self.all_weights = self.weights = np.concatenate(squares) / temperature
+        self.all_labels = self.arc_labels = np.empty(place, dtype=np.int32)
+        self.heads = self.tree = np.empty(len(self.places), dtype=np.int32)
+        self.is_open, self.rivals = np.empty(self.n_sentences, dtype=np.uint8), np.empty(longest)
+        self.arc_labels[:], self.tree[:], self.is_open[:] = MISSING, MISSING, True
         check_memory(longest - 1, workspace_init(&self.workspace, longest - 1, OUTERMOST_ROWS))
         if projective:
             check_memory(longest - 1, chart_workspace_init(&self.chart, longest - 1, False))
@@ -129,6 +132,7 @@ cdef class LabelledSearch:
         Unless they are decoded again, trees are the best without labels.
         """
         cdef Py_ssize_t i, n_rivals = 0
+        cdef int32_t[::1] found = np.empty(len(self.tree), dtype=np.int32)
         while True:
             for i in range(self.n_sentences):
                 if self.is_open[i] and self.decode(i) != Status.OK:
@@ -142,8 +146,11 @@ cdef class LabelledSearch:
                 break
             n_rivals = min(2 * n_rivals + 1, self.rivals.shape[0])
         # ROOT has no label and the root has ROOT_LABEL: the same numbers as their heads.
-        of_heads = self.all_labels[self.all_places + np.maximum(self.heads, 0)]
-        self.labels = np.where(self.heads > 0, of_heads, self.heads)
+        for i in range(len(self.tree)):
+            found[i] = self.tree[i]
+            if self.tree[i] > 0:
+                found[i] = self.arc_labels[self.places[i] + self.tree[i]]
+        self.labels = found.base
         return -1
 
     cdef int decode(self, Py_ssize_t sentence) except? -1:

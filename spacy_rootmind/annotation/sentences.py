@@ -8,7 +8,7 @@ none. Sentences are planned over the tokens of several Docs in a row, in which e
 import unicodedata
 from collections import deque
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,7 +65,7 @@ class TokenRow:
 
     def __init__(self, docs: Sequence[Doc]) -> None:
         self.docs = list(docs)
-        self.bounds = np.cumsum([0, *map(len, self.docs)])
+        self.bounds = np.array([0, *accumulate(map(len, self.docs))], dtype=np.int64)
         self.n_tokens = int(self.bounds[-1])
         _, flags = read_tokens(self.docs)
         self.has_label, self.is_space, self.is_alpha, self.needs_mark = flags[:4].view(np.bool_)
@@ -94,11 +94,11 @@ class TokenRow:
 
     def numbers_at(self, tokens: NDArray[np.int64]) -> list[int]:
         """List the numbers of the Docs that have some tokens."""
-        return (np.searchsorted(self.bounds, tokens, side="right") - 1).tolist()
+        return (self.bounds.searchsorted(tokens, side="right") - 1).tolist()
 
     def words_of_docs(self) -> Sentences:
         """List the words of each Doc, counted from its first token."""
-        stops = np.searchsorted(self.words, self.bounds).tolist()
+        stops = self.words.searchsorted(self.bounds).tolist()
         places = zip(stops, stops[1:], self.bounds.tolist(), strict=False)
         return [self.words[start:stop] - first for start, stop, first in places]
 
@@ -122,7 +122,7 @@ def bounds(starts: Sequence[int] | NDArray[np.int64], n_tokens: int) -> Starts:
 
 def scored_tokens(row: TokenRow, starts: Starts) -> Sentences:
     """List the tokens to score in each sentence: all but whitespace."""
-    stops = np.searchsorted(row.words, starts).tolist()
+    stops = row.words.searchsorted(starts).tolist()
     return [row.words[start:stop] for start, stop in pairwise(stops)]
 
 

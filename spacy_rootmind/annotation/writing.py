@@ -56,7 +56,7 @@ def join_sentences(
     """
     names, parses = (*labels, SPACE_LABEL), []
     heads, numbers = doc_trees.join_trees(starts, row.words, trees.heads, trees.labels, len(labels))
-    stops = np.searchsorted(starts, row.bounds).tolist()
+    stops = starts.searchsorted(row.bounds).tolist()
     for number, sentences in enumerate(itertools.starmap(range, itertools.pairwise(stops))):
         place, details = row.place(number), []
         for i in sentences:

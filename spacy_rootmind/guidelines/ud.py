@@ -108,7 +108,7 @@ class UDRules:
     def __init__(self, tables: LabelTables, words: Words, lengths: Sequence[int]) -> None:
         self.tables, self.words = tables, words
         self.sizes = np.array(lengths, dtype=np.intp) + 1
-        self.starts = np.cumsum(self.sizes) - self.sizes
+        self.starts = self.sizes.cumsum() - self.sizes
 
     def words_of(self, sentence: int) -> Words:
         """Look up the words of a sentence, with ROOT."""
@@ -184,7 +184,7 @@ class UDRules:
         broken = self.tables.kernel.find_broken(
             self.words, self.starts[chosen], sizes, all_heads, all_labels
         )
-        return broken, np.cumsum(sizes) - sizes
+        return broken, sizes.cumsum() - sizes
 
 
 # --- all labels --------------------------------------------------------------------------------

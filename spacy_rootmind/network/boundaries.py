@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -118,8 +119,8 @@ def _score(
     # A sentence of this layout is all words of a Doc. The place of ROOT has zeros, which keep a
     # window from reaching into another Doc; so has a row after the last.
     layout = Layout.from_lengths(model.ops, [len(own) for own in X.words], padded=False)
-    starts = np.cumsum([0, *map(len, vectors)])
-    n_tokens = int(starts[-1])
+    starts = [0, *accumulate(map(len, vectors))]
+    n_tokens = starts[-1]
     scores = xp.full(n_tokens, NOT_A_WORD, dtype=vectors[0].dtype if vectors else "f")
     if not len(layout.words):
         return scores, lambda d_scores: [xp.zeros_like(own) for own in vectors]
@@ -128,7 +129,8 @@ def _score(
     if xp is not np:
         words, places = to_device(xp, [words, places])
     rows = xp.zeros((layout.n_rows + 1, width), dtype=scores.dtype)
-    rows[places] = xp.concatenate(vectors)[words]
+    flat = vectors[0] if len(vectors) == 1 else xp.concatenate(vectors)
+    rows[places] = flat[words]
     states, backprop_context = rows, None
     if len(layers) > 1:
         states, backprop_context = layers[1]((rows[:-1], layout))
@@ -153,6 +155,6 @@ def _score(
             d_rows = backprop_context(d_states)
         d_flat = xp.zeros((n_tokens, width), dtype=d_windows.dtype)
         d_flat[words] = d_rows[places]
-        return xp.split(d_flat, starts[1:-1].tolist())
+        return xp.split(d_flat, starts[1:-1])
 
     return scores, backprop

@@ -169,6 +169,8 @@ def make_batch(
     labeller, arc_scores = model.get_ref("labels"), scores.arcs_on_host
     require_finite(np, arc_scores, "arc")
     batch = ScoredBatch(sentences, labeller, scores, arc_scores, context)
+    if all(sentence.constraints is None for sentence in sentences):
+        return batch
     forced_labels = np.zeros(scores.layout.n_rows, dtype=np.int64)
     for sentence, square, root in zip(sentences, batch.squares, scores.layout.roots, strict=True):
         if sentence.constraints is not None:

@@ -159,13 +159,8 @@ def decode_valid(
     places = list(itertools.starmap(slice, itertools.pairwise(best.roots.tolist())))
     heads = [best.heads[place] for place in places]
     valid = rules.are_valid(range(len(scores)), heads, [best.labels[place] for place in places])
-    trees = ValidTrees(
-        best.heads,
-        best.labels,
-        valid=np.ones(len(scores), dtype=np.bool_),
-        proven=np.ones(len(scores), dtype=np.bool_),
-        decodes=np.zeros(len(scores), dtype=np.intp),
-    )
+    decodes = np.zeros(len(scores), dtype=np.intp)
+    trees = ValidTrees(best.heads, best.labels, valid, proven=valid.copy(), decodes=decodes)
     searches = {
         number: TreeSearch(
             number,
@@ -174,7 +169,7 @@ def decode_valid(
             *best.arcs_of(number),
             projective=projective,
         )
-        for number in np.flatnonzero(~valid).tolist()
+        for number in (~valid).nonzero()[0].tolist()
     }
     _run_together(searches, best.roots, find_log_probs, max_decodes)
     for number, search in searches.items():

@@ -77,8 +77,10 @@ def with_record(doc, record):
 
 
 def accessors(doc):
-    """Call each way of reading details, with all spans and tokens."""
+    """Call each way of reading details, with all spans and tokens; words are no details."""
     for owner, name, getter in ATTRIBUTES:
+        if name == "words":
+            continue
         for item in doc if owner.__name__ == "Token" else doc.sents:
             yield name, lambda getter=getter, item=item: getter(item)
 
