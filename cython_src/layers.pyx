@@ -494,76 +494,19 @@ def arc_maxout(
 
     Terms are (n_rows, 2 w), or (n_buckets, 2 w); also returns which of the two: (n_arcs, w).
     """
-    cdef Py_ssize_t i, w = by_dep.shape[1] // 2
+    cdef Py_ssize_t i, k, w = by_dep.shape[1] // 2
     cdef float[::1] total = np.empty(2 * w, dtype=np.float32)
     cdef float[:, ::1] found = np.empty((deps.shape[0], w), dtype=np.float32)
     cdef int[:, ::1] which = np.empty((deps.shape[0], w), dtype=np.int32)
     if w:
         with nogil:
             for i in range(deps.shape[0]):
-                add_terms(&by_dep[deps[i], 0], &by_head[heads[i], 0], &total[0], 2 * w)
+                for k in range(2 * w):
+                    total[k] = by_dep[deps[i], k] + by_head[heads[i], k]
                 layer_passes.maxout2(
                     &total[0], &by_distance[buckets[i], 0], &found[i, 0], &which[i, 0], w
                 )
     return found.base, which.base
-
-
-def score_labels(
-    Dense product not None, Dense output not None, const float[:, ::1] D, const float[:, ::1] H,
-    const float[:, ::1] by_dep, const float[:, ::1] by_head, const float[:, ::1] by_distance,
-    const Py_ssize_t[:] deps, const Py_ssize_t[:] heads, const int[::1] buckets
-):
-    """Score the labels of arcs in prediction, (n_arcs, n_labels).
-
-    They are the biaffine term of D and H, (n_rows, r), with products of D that are (r, n_labels),
-    and the output for the units of `arc_maxout`. Neighbours with the same dependent share products.
-    """
-    cdef Py_ssize_t n_labels = output.n_out, r = H.shape[1], w = by_dep.shape[1] // 2
-    cdef Py_ssize_t first, stop, i, k, label, n, n_arcs = deps.shape[0]
-    cdef float[:, ::1] scores = np.empty((n_arcs, n_labels), dtype=np.float32)
-    cdef int[::1] which = np.empty(w, dtype=np.int32)
-    cdef bytearray room = make_room(ROWS * (D.shape[1] + product.n_out + w) + 2 * w)
-    cdef float* rows = floats_of(room)
-    cdef float* products = rows + ROWS * D.shape[1]
-    cdef float* hidden = products + ROWS * product.n_out
-    cdef float* total = hidden + ROWS * w
-    cdef const float* own
-    for first in range(0, n_arcs, ROWS):
-        stop, n = min(first + ROWS, n_arcs), 0
-        with nogil:
-            for i in range(first, stop):
-                if i == first or deps[i] != deps[i - 1]:
-                    memcpy(rows + n * D.shape[1], &D[deps[i], 0], D.shape[1] * sizeof(float))
-                    n += 1
-                add_terms(&by_dep[deps[i], 0], &by_head[heads[i], 0], total, 2 * w)
-                layer_passes.maxout2(
-                    total, &by_distance[buckets[i], 0], hidden + (i - first) * w, &which[0], w
-                )
-            product.multiply(rows, n, products)
-            output.run(hidden, stop - first, NULL, &scores[first, 0], NULL)
-            own = products - product.n_out
-            for i in range(first, stop):
-                if i == first or deps[i] != deps[i - 1]:
-                    own += product.n_out
-                for k in range(r):
-                    add_scaled(own + k * n_labels, H[heads[i], k], &scores[i, 0], n_labels)
-    return scores.base
-
-
-cdef inline void add_scaled(
-    const float* row, float factor, float* total, Py_ssize_t n
-) noexcept nogil:
-    cdef Py_ssize_t k
-    for k in range(n):
-        total[k] += factor * row[k]
-
-
-cdef inline void add_terms(
-    const float* by_dep, const float* by_head, float* total, Py_ssize_t n
-) noexcept nogil:
-    cdef Py_ssize_t k
-    for k in range(n):
-        total[k] = by_dep[k] + by_head[k]
 
 
 # --- layers of Thinc ---------------------------------------------------------------------------

@@ -343,7 +343,7 @@ Language.factory(
     "mwt_expander",
     assigns=["token._.words"],
     default_config={"model": DEFAULT_MODEL, "scorer": {"@scorers": "spacy_rootmind.mwt_scorer.v1"}},
-    default_score_weights={"mwt_f": 1.0, "mwt_p": None, "mwt_r": None},
+    default_score_weights={"mwt_acc": 1.0, "mwt_p": None, "mwt_r": None, "mwt_f": None},
     func=make_mwt_expander,
 )
 
@@ -354,12 +354,13 @@ def make_mwt_scorer() -> Callable[[Iterable[Example]], dict[str, Any]]:
 
 
 def score_words(examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
-    """Score multiword tokens: `mwt_p`, `mwt_r` and `mwt_f`.
+    """Score multiword tokens: `mwt_p`, `mwt_r` and `mwt_f`; and `mwt_acc`, of all tokens.
 
     A token counts as right if it has the same letters at the same place in the text, and the same
-    forms of words. Without any multiword token, scores are None.
+    forms of words. `mwt_acc` is the share of tokens that are not wrong, so that a few multiword
+    tokens do not decide which pipeline is the best. Without any of them, scores are None.
     """
-    n_gold = n_found = n_right = 0
+    n_gold = n_found = n_right = n_wrong = n_tokens = 0
     for example in examples:
         gold, found = (
             {
@@ -371,9 +372,12 @@ def score_words(examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
         )
         n_gold, n_found = n_gold + len(gold), n_found + len(found)
         n_right += len(gold & found)
+        n_wrong += len({place for place, *_ in gold ^ found})
+        n_tokens += len(example.reference)
     if not n_gold + n_found:
-        return dict.fromkeys(("mwt_p", "mwt_r", "mwt_f"))
+        return dict.fromkeys(("mwt_acc", "mwt_p", "mwt_r", "mwt_f"))
     return {
+        "mwt_acc": 1 - n_wrong / n_tokens,
         "mwt_p": n_right / max(n_found, 1),
         "mwt_r": n_right / max(n_gold, 1),
         "mwt_f": 2 * n_right / (n_gold + n_found),

@@ -132,17 +132,25 @@ def prepare(read: Read, model: Model[LabelInput, OutT]) -> Predict:
     hidden = [prepare_dense(read, layer) for layer in biaffine.layers]
     project = [_prepare_projection(read, biaffine, name) for name in PROJECTIONS]
     U, C = read(biaffine, "U"), read(perceptron, "C")
-    # Labels last, so that a loop over them has neighbours in memory.
-    product = kernel.Dense(U.transpose((0, 2, 1)).reshape((len(U), -1)))
+    product = kernel.Dense(U.reshape((len(U), -1)))
     *sums, output = (prepare_dense(read, layer) for layer in perceptron.layers)
 
     def predict(X: LabelInput) -> OutT:
+        deps, heads, buckets = _as_arcs(X)
         kept = {} if X.kept is None else X.kept
         if model.id not in kept:
             sides = zip(project, hidden, strict=True)
             parts = [own(layer(X.rows)) for own, layer in sides]
             kept[model.id] = *parts, *(layer(X.rows) for layer in sums)
-        return kernel.score_labels(product, output, *kept[model.id], C, *_as_arcs(X))
+        D, H, A, B = kept[model.id]
+        # With many arcs of few words, as in alternative trees, words are multiplied once.
+        if len(deps) > len(D):
+            words, places = np.unique(deps, return_inverse=True)
+            DU = product(D[words])[places]
+        else:
+            DU = product(D[deps])
+        scores = (DU.reshape((-1, *U.shape[1:])) @ H[heads][:, :, None])[:, :, 0]
+        return scores + output(kernel.arc_maxout(A, B, C, deps, heads, buckets)[0])
 
     return predict
 

@@ -309,4 +309,14 @@ def test_scores_count_forms_at_their_places():
     reference = make_doc(nlp, ["du", "du", "des"], {0: DU, 1: DU, 2: DES})
     predicted = make_doc(nlp, ["du", "du", "des"], {0: DU, 2: DU})
     scores = score_words([Example(predicted, reference)])
-    assert scores == {"mwt_p": 0.5, "mwt_r": pytest.approx(1 / 3), "mwt_f": pytest.approx(0.4)}
+    of_multiword = {"mwt_p": 0.5, "mwt_r": 1 / 3, "mwt_f": 0.4}
+    assert scores == pytest.approx({"mwt_acc": 1 / 3, **of_multiword})
+
+
+def test_a_few_multiword_tokens_do_not_decide_which_pipeline_is_the_best():
+    nlp = spacy.blank("fr")
+    words = ["du", *["mot"] * 99]
+    reference, predicted = (make_doc(nlp, words, own) for own in ({0: DU}, {}))
+    scores = score_words([Example(predicted, reference)])
+    weights = nlp.get_factory_meta("mwt_expander").default_score_weights
+    assert sum(weight * scores[name] for name, weight in weights.items() if weight) == 0.99
