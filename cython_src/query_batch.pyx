@@ -87,16 +87,6 @@ cdef struct SumState:
     double* square          # the scores of one sentence: contiguous
 
 
-cdef void clear_outside(double* marginals, Py_ssize_t n, Py_ssize_t width) noexcept nogil:
-    """Set row 0 and the padding to 0."""
-    cdef Py_ssize_t dep
-    memset(marginals, 0, width * sizeof(double))
-    if n + 1 < width:
-        for dep in range(1, n + 1):
-            memset(marginals + dep * width + n + 1, 0, (width - n - 1) * sizeof(double))
-        memset(marginals + (n + 1) * width, 0, (width - n - 1) * width * sizeof(double))
-
-
 cdef void sum_sentence(void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
     """Sum over the trees of one sentence."""
     cdef SumState* worker = <SumState*>state
@@ -118,7 +108,6 @@ cdef void sum_sentence(void* state, const Batch* batch, Py_ssize_t sentence) noe
     write_summary(&worker.sum, summary)
     if task.marginals is not NULL:
         marginals = task.marginals + sentence * width * width
-        clear_outside(marginals, n, width)
         if worker.projective:
             projective_marginals(marginals, width, &worker.spans)
         else:
@@ -153,7 +142,7 @@ def sum_batch(
     """Sum over the trees of all sentences, with one thread per summation; returns as `run_batch`.
 
     Fills `summaries`, of shape (B, CONSTANTS + N + 1), with log Z in column LOG_Z; and `marginals`
-    if given. With `allow_no_tree`, log Z of a sentence without trees is -inf, and nothing else is
+    if given, which hold zeros where there are no words. With `allow_no_tree`, log Z of a sentence without trees is -inf, and nothing else is
     filled.
     """
     cdef SumTask task

@@ -58,8 +58,6 @@ cdef int decode_tree(
     const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n, bint single_root, bint arcmax,
     int32_t* heads, TreeWorkspace* ws) noexcept nogil
 
-cdef bint heads_form_tree(
-    const int32_t* heads, Py_ssize_t n, bint single_root, int32_t* above) noexcept nogil
 cdef bint sums_overflow(const double* square, Py_ssize_t n) noexcept nogil
 cdef bint tree_is_projective(
     const int32_t* heads, Py_ssize_t n, int32_t* scratch) noexcept nogil

@@ -44,7 +44,7 @@ class Inference:
     def marginals(self) -> NDArray[np.float64]:
         """Find the marginals of the batch: the kept array itself, which is writable."""
         if self._marginals is None:
-            marginals = np.empty(self.sentences.batch.shape)
+            marginals = np.zeros(self.sentences.batch.shape)
             self._summaries = self._summarise(marginals)
             self._marginals = marginals
         return self._marginals
