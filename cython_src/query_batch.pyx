@@ -142,8 +142,8 @@ def sum_batch(
     """Sum over the trees of all sentences, with one thread per summation; returns as `run_batch`.
 
     Fills `summaries`, of shape (B, CONSTANTS + N + 1), with log Z in column LOG_Z; and `marginals`
-    if given, which hold zeros where there are no words. With `allow_no_tree`, log Z of a sentence without trees is -inf, and nothing else is
-    filled.
+    if given, which hold zeros where there are no words. With `allow_no_tree`, log Z of a sentence
+    without trees is -inf, and nothing else is filled.
     """
     cdef SumTask task
     if buffer.c.n_sentences == 0:
