@@ -315,7 +315,7 @@ def test_scores_count_forms_at_their_places():
 
 def test_a_few_multiword_tokens_do_not_decide_which_pipeline_is_the_best():
     nlp = spacy.blank("fr")
-    words = ["du", *["mot"] * 99]
+    words = ["du", *["lait"] * 99]
     reference, predicted = (make_doc(nlp, words, own) for own in ({0: DU}, {}))
     scores = score_words([Example(predicted, reference)])
     weights = nlp.get_factory_meta("mwt_expander").default_score_weights
