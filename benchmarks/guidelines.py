@@ -131,8 +131,9 @@ def measure(model: str, treebank: Path, rounds: int) -> dict[str, Run]:
     pipeline, found = Pipeline(model), {}
     records = list(read_records([str(treebank)]))
     untagged = list(read_records([str(treebank)]))
-    for row in (row for record in untagged for row in record.sentence.rows):
-        row[2:6] = "____"
+    if pipeline.taggers:
+        for row in (row for record in untagged for row in record.sentence.rows):
+            row[2:6] = "____"
     for name, (guidelines, gold_tags) in WAYS.items():
         with pipeline.way(guidelines, gold_tags) as nlp:
             found[name] = run(nlp, records if gold_tags else untagged, treebank, gold_tags)
