@@ -1,8 +1,9 @@
 """Inner loops of the network's layers and its optimizer, over arrays of single precision.
 
 Functions are named after the layers of `spacy_rootmind.network` that they serve, which call them
-where arrays are NumPy's; products of matrices are NumPy's here, too. Arguments are checked there
-and trusted here; so are those from `spacy_rootmind.training.optimizer`.
+where arrays are NumPy's. Products with weights are `Dense` in prediction, and NumPy's in training.
+Arguments are checked there and trusted here, as are those from
+`spacy_rootmind.training.optimizer`.
 """
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
 from libc.string cimport memcpy, memset
@@ -65,13 +66,13 @@ use_simd(True)
 # --- products ----------------------------------------------------------------------------------
 
 
-cdef inline bytearray make_room(Py_ssize_t size):
-    """Make room for floats, of any value."""
+cdef inline bytearray make_scratch(Py_ssize_t size):
+    """Allocate memory for floats, which have any value, until nobody holds it."""
     return PyByteArray_FromStringAndSize(NULL, size * sizeof(float))
 
 
-cdef inline float* floats_of(bytearray room) noexcept:
-    return <float*>PyByteArray_AS_STRING(room)
+cdef inline float* floats_of(bytearray scratch) noexcept:
+    return <float*>PyByteArray_AS_STRING(scratch)
 
 
 cdef class Dense:
@@ -131,17 +132,17 @@ cdef class Dense:
             raise ValueError(f"expected rows of width {self.n_in}, received {found.shape[1]}")
         return found
 
-    cdef Py_ssize_t room(self, Py_ssize_t n) noexcept:
+    cdef Py_ssize_t scratch_size(self, Py_ssize_t n) noexcept:
         """Count the floats that `run` needs besides its result: products that do not fit there."""
         return min(n, ROWS) * self.n_out if self.n_out > self.width or self.G is not None else 0
 
     cdef int run(
-        self, const float* X, Py_ssize_t n, const float* residual, float* out, float* room
+        self, const float* X, Py_ssize_t n, const float* residual, float* out, float* scratch
     ) except -1 nogil:
         """Compute n rows of `out` from n rows of X, and from a residual unless it is NULL."""
         cdef Py_ssize_t w = self.width, first = 0, stop, i
         cdef bint is_apart = self.n_out > w or self.G is not None
-        cdef float* products = room
+        cdef float* products = scratch
         cdef const float* added = NULL
         while first < n:
             stop = min(first + ROWS, n)
@@ -162,8 +163,8 @@ cdef class Dense:
         cdef const float* added = NULL
         found = np.empty((n, self.width), dtype=np.float32)
         cdef float[:, ::1] out = found
-        cdef bytearray room = make_room(self.room(n))
-        cdef float* products = floats_of(room)
+        cdef bytearray scratch = make_scratch(self.scratch_size(n))
+        cdef float* products = floats_of(scratch)
         if n and self.width:
             if residual is not None:
                 added = &residual[0, 0]
@@ -273,8 +274,9 @@ cdef class QRNN:
         cdef float[:, ::1] out = found
         for i in range(lengths.shape[0]):
             most = max(most, ROWS + lengths[i])
-        cdef bytearray room = make_room(4 * most * h + 2 * n_rows * h + self.project.room(n_rows))
-        cdef float* gates = floats_of(room)
+        cdef Py_ssize_t size = 4 * most * h + 2 * n_rows * h + self.project.scratch_size(n_rows)
+        cdef bytearray scratch = make_scratch(size)
+        cdef float* gates = floats_of(scratch)
         cdef float* cells = gates + 3 * most * h
         cdef float* states = cells + most * h
         for side in range(2):
@@ -328,15 +330,15 @@ def qrnn_gradient(
 # --- arcs and their refinement -----------------------------------------------------------------
 
 
-cdef void multiply(
+cdef void matmul(
     const float* rows, Py_ssize_t n, Py_ssize_t n_in, Py_ssize_t stride,
     const float* others, Py_ssize_t n_out, Py_ssize_t down, Py_ssize_t right,
     float* panels, float* out, Py_ssize_t out_stride
 ) noexcept nogil:
-    """Multiply n rows of width n_in by a matrix (n_in, n_out) that is no layer's.
+    """Multiply n rows of width n_in by a matrix (n_in, n_out) that is not a layer's weights.
 
-    The matrix has neighbours at distances of `down` in a column and of `right` in a row. `panels`
-    has room for it, with MAX_COLUMNS more columns.
+    The next entry of the matrix in a column is `down` floats away, and in a row `right`. `panels`
+    has space for it, with MAX_COLUMNS more columns.
     """
     cdef Product own = product
     cdef Py_ssize_t first = 0, stop, i, j, k
@@ -373,20 +375,20 @@ def score_arcs(
     cdef const int[:, ::1] distances
     cdef float[:, :, ::1] scores
     cdef Py_ssize_t h = H.shape[1], i, dep, head, n, m, first
-    cdef bytearray room
+    cdef bytearray scratch
     cdef float* panels
     cdef int near
     found = []
     for bucket in buckets:
         rows, lengths, distances = bucket.rows, bucket.lengths, bucket.distances
         m = rows.shape[1]
-        room = make_room((m + MAX_COLUMNS) * h)
-        panels = floats_of(room)
+        scratch = make_scratch((m + MAX_COLUMNS) * h)
+        panels = floats_of(scratch)
         scores = np.zeros((rows.shape[0], m, m), dtype=np.float32)
         with nogil:
             for i in range(rows.shape[0]):
                 n, first = lengths[i] + 1, rows[i, 0]
-                multiply(&DW[first, 0], n, h, h, &H[first, 0], n, 1, h, panels, &scores[i, 0, 0], m)
+                matmul(&DW[first, 0], n, h, h, &H[first, 0], n, 1, h, panels, &scores[i, 0, 0], m)
                 for dep in range(n):
                     for head in range(n):
                         near = distances[dep, head]
@@ -407,14 +409,14 @@ def add_context(const float[:, ::1] rows, scores not None, buckets not None):
     cdef const Py_ssize_t[:, ::1] places
     cdef const Py_ssize_t[::1] lengths
     cdef float[:, :, ::1] probs
-    cdef bytearray room
+    cdef bytearray scratch
     cdef float* by_head
     found = []
     for bucket, own in zip(buckets, scores):
         places, lengths, probs = bucket.rows, bucket.lengths, own.copy()
         m = probs.shape[1]
-        room = make_room(m * (m + w + MAX_COLUMNS))
-        by_head = floats_of(room)
+        scratch = make_scratch(m * (m + w + MAX_COLUMNS))
+        by_head = floats_of(scratch)
         with nogil:
             for i in range(probs.shape[0]):
                 n, first = lengths[i] + 1, places[i, 0]
@@ -427,11 +429,11 @@ def add_context(const float[:, ::1] rows, scores not None, buckets not None):
                     memcpy(&context[first + row, 0], &rows[first + row, 0], w * sizeof(float))
                     for other in range(n):
                         by_head[row * n + other] = probs[i, other, row]
-                multiply(
+                matmul(
                     &probs[i, 0, 0], n, n, m, &rows[first, 0], w, w, 1, by_head + m * m,
                     &context[first, w], 3 * w
                 )
-                multiply(
+                matmul(
                     by_head, n, n, n, &rows[first, 0], w, w, 1, by_head + m * m,
                     &context[first, 2 * w], 3 * w
                 )

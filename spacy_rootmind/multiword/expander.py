@@ -357,8 +357,9 @@ def score_words(examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
     """Score multiword tokens: `mwt_p`, `mwt_r` and `mwt_f`; and `mwt_acc`, of all tokens.
 
     A token counts as right if it has the same letters at the same place in the text, and the same
-    forms of words. `mwt_acc` is the share of tokens that are not wrong, so that a few multiword
-    tokens do not decide which pipeline is the best. Without any of them, scores are None.
+    forms of words. `mwt_acc` is the share of tokens that are not wrong, gold and predicted ones
+    at the same place counted once, so that a few multiword tokens do not decide which pipeline is
+    the best. Without any of them, scores are None.
     """
     n_gold = n_found = n_right = n_wrong = n_tokens = 0
     for example in examples:
@@ -373,7 +374,7 @@ def score_words(examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
         n_gold, n_found = n_gold + len(gold), n_found + len(found)
         n_right += len(gold & found)
         n_wrong += len({place for place, *_ in gold ^ found})
-        n_tokens += len(example.reference)
+        n_tokens += len({t.idx for doc in (example.reference, example.predicted) for t in doc})
     if not n_gold + n_found:
         return dict.fromkeys(("mwt_acc", "mwt_p", "mwt_r", "mwt_f"))
     return {

@@ -313,6 +313,13 @@ def test_scores_count_forms_at_their_places():
     assert scores == pytest.approx({"mwt_acc": 1 / 3, **of_multiword})
 
 
+def test_tokens_of_other_lengths_are_no_worse_than_wrong():
+    nlp = spacy.blank("fr")
+    reference = Doc(nlp.vocab, ["dududu"], [False])
+    predicted = make_doc(nlp, ["du", "du", "du"], {0: DU, 1: DU, 2: DU})
+    assert score_words([Example(predicted, reference)])["mwt_acc"] == 0.0
+
+
 def test_a_few_multiword_tokens_do_not_decide_which_pipeline_is_the_best():
     nlp = spacy.blank("fr")
     words = ["du", *["lait"] * 99]

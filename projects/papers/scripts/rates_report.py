@@ -190,7 +190,7 @@ def write_report(root: Path, records: Records, epochs: int, training: str) -> No
         "The network of `cpu.cfg`, which scores the head of each word by itself "
         f"(`head_selection`); {training}. Inputs: `words`, the words alone; `predicted`, also the "
         "tags, parts of speech and features that a tagger and a morphologizer predict, trained "
-        "with the parser; `gold`, those of the treebank. No pretrained vectors. Rates of trees "
+        "with the parser; `gold`, the treebank's own. No pretrained vectors. Rates of trees "
         "with several roots without the constraint, and UAS with it, in percent, mean and "
         "deviation over seeds; UAS with punctuation."
     )
@@ -215,7 +215,7 @@ def write_report(root: Path, records: Records, epochs: int, training: str) -> No
     if changes:
         report.text(
             f"Relative changes by the constraint, %, with the inputs `{LIKE_PUBLISHED}`; the "
-            f"published averages are those of all rows of table 2."
+            f"published averages are over all rows of table 2."
         )
         header = ["training sentences", "treebanks"]
         header += [column for title in CHANGES for column in (title, "published")]

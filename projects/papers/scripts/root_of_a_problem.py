@@ -171,8 +171,9 @@ def report_shares(root: Path, report: Report, options: argparse.Namespace) -> No
     report.text(
         "## Figure 1: share of time in decoding",
         f"Up to {options.sentences} test sentences of at most {options.longest} words a treebank. "
-        f"Time of decoding over that of decoding and the network, %, single-root decoding of "
-        f"batches by each algorithm. `networkx` is plain Python, over lowered root arcs.",
+        f"Share of decoding in the time of decoding and the network together, %, single-root "
+        f"decoding of batches by each algorithm. `networkx` is plain Python, over lowered root "
+        f"arcs.",
     )
     header = ("treebank", "sentences", "words", "network, µs a word", *(f"{n}, %" for n in names))
     report.table(header, lines)
