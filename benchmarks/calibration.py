@@ -46,7 +46,6 @@ GUIDELINES = {"@misc": "spacy_rootmind.ud_guidelines.v1", "fixed_tags": False}
 METHODS = {
     "k best": "spacy_rootmind.kbest.v1",
     "samples": "spacy_rootmind.sample.v1",
-    "different samples": "spacy_rootmind.sample_without_replacement.v1",
 }
 
 

@@ -91,7 +91,6 @@ cdef struct SampleTask:
     int32_t* heads                  # k rows per sentence
     Py_ssize_t width
     double* log_probabilities       # k per sentence
-    double* log_remaining           # the same, if trees are distinct
     Py_ssize_t* found               # per sentence
 
 # A method with its memory, for one thread and sentences of up to max_words words.
@@ -477,10 +476,8 @@ cdef void draw_trees(
     for i in range(sentence * task.k, (sentence + 1) * task.k):
         heads = task.heads + i * task.width
         poll_row(task.found[sentence], 32 * n)
-        if sampler.method.distinct:
-            if sampler.trie.exhausted:
-                return
-            task.log_remaining[i] = sampler.trie.log_remaining
+        if sampler.method.distinct and sampler.trie.exhausted:
+            return
         if n > 0:
             sampler.method.draw(sampler, &random, heads)
         else:
@@ -527,12 +524,10 @@ cdef class Sampler(Worker):
 def sample_batch(
         ScoreBuffer buffer not None, list samplers not None,
         const uint64_t[:, ::1] seeds not None, int32_t[:, :, ::1] heads not None,
-        double[:, ::1] log_probabilities not None, Py_ssize_t[::1] found not None,
-        double[:, ::1] log_remaining=None):
+        double[:, ::1] log_probabilities not None, Py_ssize_t[::1] found not None):
     """Draw trees of all sentences, with one thread per sampler.
 
     Each sentence has a random stream of its own, begun from two words of `seeds`, of shape (B, 2).
-    Without replacement, `log_remaining` gets the log of the mass that was left before each draw.
     Returns as `run_batch`.
     """
     cdef SampleTask task
@@ -543,7 +538,6 @@ def sample_batch(
     task.width = heads.shape[2]
     task.log_probabilities = &log_probabilities[0, 0]
     task.found = &found[0]
-    task.log_remaining = NULL if log_remaining is None else &log_remaining[0, 0]
     task.seeds = &seeds[0, 0]
     buffer.c.task = &task
     return run_batch(buffer, samplers)

@@ -74,7 +74,6 @@ from weights cimport (
     weight_t,
     wide_divide,
     wide_from,
-    wide_log,
     wide_multiply,
     wide_to_double,
 )
@@ -402,7 +401,6 @@ cdef void trie_begin(Trie* trie, Py_ssize_t n_choices) noexcept nogil:
     """Begin a sentence whose trees are of at most that many choices."""
     trie.n_nodes = trie.n_masses = 0
     trie.exhausted = False
-    trie.log_remaining = 0
     make_room(<void**>&trie.path, &trie.path_room, n_choices, sizeof(Py_ssize_t))
 
 
@@ -470,7 +468,6 @@ cdef void remove_choices(Trie* trie, Py_ssize_t n_made) noexcept nogil:
     cdef ExtendedFloat left = wide_from(0, 0)    # of the alternative that was chosen
     cdef TrieNode* node
     cdef Py_ssize_t i
-    cdef double low
     for i in range(n_made - 1, -1, -1):
         node = &trie.nodes[trie.path[i]]
         trie.masses[node.row + node.chosen] = left
@@ -481,7 +478,6 @@ cdef void remove_choices(Trie* trie, Py_ssize_t n_made) noexcept nogil:
             weigh_again(trie, node)
         left = wide_multiply(node.share, node.remaining)
     trie.exhausted = left.part == 0
-    trie.log_remaining = wide_log(left, &low) + low
 
 
 cdef inline Py_ssize_t choose(Trie* trie, Py_ssize_t number, Stream* random) noexcept nogil:

@@ -50,7 +50,6 @@ def test_entry_points_are_declared():
         "spacy_rootmind.mwt_scorer.v1",
         "spacy_rootmind.preset_heads.v1",
         "spacy_rootmind.sample.v1",
-        "spacy_rootmind.sample_without_replacement.v1",
         "spacy_rootmind.ud_guidelines.v1",
     }
 

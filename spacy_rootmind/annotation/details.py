@@ -105,8 +105,7 @@ class StoredTrees(ArcTable):
 class Alternatives:
     """Alternative parses: heads and labels, (k, n), and log probabilities in nats, (k,).
 
-    Labels are places in `label_names`. The probabilities are of the trees, or of the trees with
-    their labels if labelled trees were listed or drawn.
+    Labels are places in `label_names`. The probabilities are of the trees with their labels.
     """
 
     heads: Annotated[NDArray[np.int32], indices("parses", "tokens", of="tokens")]

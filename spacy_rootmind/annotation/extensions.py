@@ -47,8 +47,7 @@ class Parse:
     deps : list of str
         Label of each token.
     log_prob : float
-        Log probability in nats: of the tree, or of the tree with its labels if the alternatives are
-        `labelled`.
+        Log probability of the tree together with its labels, in nats.
     span : Span
         The sentence.
     """

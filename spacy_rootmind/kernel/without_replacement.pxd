@@ -64,7 +64,6 @@ cdef struct Trie:
     Py_ssize_t* path        # nodes of the tree at hand
     Py_ssize_t path_room
     bint exhausted          # whether all trees have been drawn
-    double log_remaining    # the mass of those that have not, of 1
     PartialTree tree        # the tree at hand, unless it is projective
 
 cdef int trie_init(Trie* trie, Py_ssize_t max_words) noexcept nogil

@@ -59,7 +59,7 @@ def alternatives_method(settings: ParserSettings) -> RegisteredFunction | None:
     """Return the function that finds alternative parses; None without the setting."""
     if settings.alternatives is None:
         return None
-    return getattr(alternatives, settings.alternatives.replace("-", "_"))(settings.k)
+    return getattr(alternatives, settings.alternatives)(settings.k)
 
 
 def import_code(path: Path) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 # Methods for alternative parses; `pipelines.alternatives_method` makes them.
-ALTERNATIVES = ("kbest", "sample", "sample-without-replacement")
+ALTERNATIVES = ("kbest", "sample")
 
 
 class RunError(ValueError):

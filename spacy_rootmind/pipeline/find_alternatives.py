@@ -1,8 +1,4 @@
-"""Alternatives of the sentences of a batch, which keep the guidelines if there are any.
-
-The makers of `pipeline.alternatives` list or draw trees; here their trees get labels, and the valid
-ones are chosen.
-"""
+"""Alternatives of the sentences of a batch, which keep the guidelines if there are any."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -12,15 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spacy_rootmind.annotation.details import BROKEN, Alternatives
-from spacy_rootmind.network.label_scorer import find_best_labels
-from spacy_rootmind.pipeline.alternatives import TreeMaker, Trees, log_probs_among
+from spacy_rootmind.pipeline.alternatives import TreeMaker, log_probs_among
 from spacy_rootmind.pipeline.sentence_parser import ParsedBatch, ScoredBatch
 from spacy_rootmind.trees.constrained import MAX_DECODES, Rules, decode_kbest_valid
-from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL, BoolArray
+from spacy_rootmind.trees.conventions import MISSING, BoolArray
 from spacy_rootmind.trees.labelled import ArcLabels, FindLogProbs, LabelledTrees
 
-# Alternatives that are made at most for each valid one, of the k best labelled trees, before these
-# are searched for with some decodes each; of others, for each and besides.
+# Alternatives that are made at most for each valid one, of the k best, before these are searched
+# for with some decodes each; of samples, for each and besides.
 BEST_MADE, DECODES_EACH = 16, 20
 MADE_EACH, MADE_BESIDES = 10, 500
 
@@ -36,14 +31,9 @@ def _make_alternatives(
     batch: ScoredBatch,
     sentences: Sequence[int],
     changed: Mapping[int, dict[str, int]],
-    masks: Mapping[int, BoolArray] | None = None,
     scorers: Mapping[int, FindLogProbs] = MappingProxyType({}),
 ) -> list[Alternatives]:
-    """Call the maker for some sentences, with changed settings for each.
-
-    With guidelines, `masks` has the labelled arcs to choose the best from, and `scorers` how labels
-    are scored.
-    """
+    """Call the maker for some sentences, with changed settings and scorers of labels for each."""
     make = _maker(batch)
     found = [
         make(
@@ -55,8 +45,6 @@ def _make_alternatives(
         )
         for i in sentences
     ]
-    if not make.labelled:
-        return _label_alternatives(batch, sentences, found, masks)
     return [_as_alternatives(trees, batch.context.labels) for trees in found]
 
 
@@ -75,25 +63,25 @@ def _find_valid_alternatives(batch: ScoredBatch, parsed: ParsedBatch) -> list[Al
     All are kept of a sentence whose parse does not keep the guidelines.
     """
     maker, left = _maker(batch), list(range(len(batch.sentences)))
-    is_best, k = maker.is_best_labelled, maker.k
-    most = BEST_MADE * k if is_best else MADE_EACH * k + MADE_BESIDES
+    k = maker.k
+    most = BEST_MADE * k if maker.is_best else MADE_EACH * k + MADE_BESIDES
     # The trees made first stay the same, without a seed as well.
     seeds = np.random.default_rng().integers(2**63, size=len(left)).tolist()
-    masks = _masks(parsed) if is_best or not maker.labelled else {}
-    # Labels of the arcs of earlier rounds are known.
-    scorers = {
-        i: ArcLabels(len(batch.squares[i]) - 1, _label_scorer(batch, i, masks.get(i)))
-        for i in (left if is_best else ())
-    }
+    scorers: dict[int, FindLogProbs] = {}
+    if maker.is_best:
+        # Only trees of arcs that may be valid are listed; labels of earlier rounds are known.
+        masks = _masks(parsed)
+        scorers = {
+            i: ArcLabels(len(batch.squares[i]) - 1, _label_scorer(batch, i, masks.get(i)))
+            for i in left
+        }
     found: dict[int, Alternatives] = {}
     count = last = k + k // 2 + 1
     while last < most:
         last *= 2
     while left:
         changed = {i: {"k": count, "seed": seeds[i]} for i in left}
-        made = _make_alternatives(batch, left, changed, masks, scorers)
-        if not maker.labelled:
-            _label_as_parses(batch, parsed, left, made)
+        made = _make_alternatives(batch, left, changed, scorers)
         again = []
         for i, own, valid in zip(left, made, _mark_valid(parsed, left, made), strict=True):
             found[i] = own.chosen(np.flatnonzero(valid)[:k])
@@ -104,7 +92,7 @@ def _find_valid_alternatives(batch: ScoredBatch, parsed: ParsedBatch) -> list[Al
             break
         count = min(4 * count, last)
     for i in left:
-        if not (is_best and _search_best(batch, parsed, i, k, found)):
+        if not (maker.is_best and _search_best(batch, parsed, i, k, found)):
             batch.context.on_missing(batch.sentences[i].name(), len(found[i].heads), k)
     return [found[i] for i in range(len(batch.sentences))]
 
@@ -136,16 +124,6 @@ def _search_best(
     return is_complete
 
 
-def _label_as_parses(
-    batch: ScoredBatch, parsed: ParsedBatch, sentences: Sequence[int], made: Sequence[Alternatives]
-) -> None:
-    """Give alternatives with the heads of the parse its labels, which may not be the best ones."""
-    roots = batch.scores.layout.roots
-    for i, own in zip(sentences, made, strict=True):
-        words = slice(roots[i] + 1, roots[i] + 1 + own.heads.shape[1])
-        own.labels[(own.heads == parsed.heads[words]).all(axis=1)] = parsed.labels[words]
-
-
 def _mark_valid(
     parsed: ParsedBatch, sentences: Sequence[int], made: Sequence[Alternatives]
 ) -> list[NDArray[np.bool_]]:
@@ -172,50 +150,3 @@ def _label_scorer(batch: ScoredBatch, sentence: int, mask: BoolArray | None = No
         return log_probs if mask is None else np.where(mask[deps, heads, 1:], log_probs, -np.inf)
 
     return find_log_probs
-
-
-def _label_alternatives(
-    batch: ScoredBatch,
-    sentences: Sequence[int],
-    alternatives: Sequence[Trees],
-    masks: Mapping[int, BoolArray] | None,
-) -> list[Alternatives]:
-    """Label the alternatives of sentences; an arc that several trees have is scored once."""
-    n_rows, roots = batch.scores.layout.n_rows, batch.scores.layout.roots[list(sentences)]
-    arcs = []
-    for root, (trees, _) in zip(roots.tolist(), alternatives, strict=True):
-        heads = trees[:, 1:].astype(np.int64)
-        deps = np.arange(1, trees.shape[1]) + root
-        arcs.append(np.where(heads == ROOT, MISSING, deps * n_rows + heads + root))
-    flat = np.concatenate([own.ravel() for own in arcs])
-    unique, numbers = np.unique(flat, return_inverse=True)
-    labels = np.full(len(unique), ROOT_LABEL, dtype=np.int32)
-    between_words = unique != MISSING
-    deps, heads = np.divmod(unique[between_words], n_rows)
-    if masks:
-        labels[between_words] = _best_allowed(batch, deps, heads, masks)
-    else:
-        labels[between_words], _ = find_best_labels(batch.labeller, batch.scores, deps, heads)
-    parts = np.split(labels[numbers], np.cumsum([own.size for own in arcs])[:-1])
-    return [
-        Alternatives(trees[:, 1:], part.reshape(own.shape), log_probs, batch.context.labels)
-        for (trees, log_probs), own, part in zip(alternatives, arcs, parts, strict=True)
-    ]
-
-
-def _best_allowed(
-    batch: ScoredBatch,
-    deps: NDArray[np.int64],
-    heads: NDArray[np.int64],
-    masks: Mapping[int, BoolArray],
-) -> NDArray[np.int64]:
-    """Find the best labels of arcs, given by flat rows, that the masks of sentences allow."""
-    layout, log_probs = batch.scores.layout, batch.label_log_probs(deps, heads)
-    sentences = layout.sentence_of_row[deps]
-    for i in np.unique(sentences).tolist():
-        own, root = sentences == i, layout.roots[i]
-        if i in masks:
-            allowed = masks[i][deps[own] - root, heads[own] - root, 1:]
-            log_probs[own] = np.where(allowed, log_probs[own], -np.inf)
-    best: NDArray[np.int64] = log_probs.argmax(axis=1) + 1
-    return best

@@ -147,8 +147,8 @@ class Settings:
     each sentence, `token._.arcs`. At most 1 / `arc_threshold` arcs per word.
     """
     alternatives: Annotated[Callable | None, MAKER] = None
-    """Makes `span._.parses` of each sentence: `spacy_rootmind.kbest.v1`, `spacy_rootmind.sample.v1`
-    or `spacy_rootmind.sample_without_replacement.v1`.
+    """Makes `span._.parses` of each sentence: `spacy_rootmind.kbest.v1` or
+    `spacy_rootmind.sample.v1`.
     """
     keep_trees: Annotated[bool, FLAG] = False
     """Whether to keep the distribution over all trees of each sentence, for `span._.trees` and

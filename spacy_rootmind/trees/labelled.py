@@ -1,4 +1,4 @@
-"""The best and the k best labelled trees.
+"""The best and the k best labelled trees, and samples of them.
 
 Labels cost more to score than arcs do, so they are scored on chosen arcs only.
 """
@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spacy_rootmind.kernel.search_space import LabelledSearch
-from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
+from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL, blocks_of_rows
 from spacy_rootmind.trees.decoding import decode, decode_kbest
+from spacy_rootmind.trees.sampling import sample_trees
 
 Rows = NDArray[np.intp]
 """Words of sentences by their rows: a sentence has a row for ROOT, then one for each word."""
@@ -237,3 +238,48 @@ def _as_labelled_trees(
     own = rows[trees]
     labels[:, 1:][own != MISSING] = orders[own[own != MISSING], places[own != MISSING]] + 1
     return LabelledTrees(heads[trees], labels, np.array([score for score, _, _ in found]))
+
+
+def sample_labelled(
+    log_weights: NDArray[np.floating],
+    k: int,
+    find_log_probs: FindLogProbs,
+    generator: np.random.Generator,
+    *,
+    projective: bool = False,
+) -> LabelledTrees:
+    """Draw k single-root trees with their labels, in proportion to their probability.
+
+    Arguments are as for `decode_kbest_labelled`. Returns trees in the order they were drawn, with
+    the log probabilities of trees and labels together. Given the tree, labels are independent of
+    each other: one random number per word and tree.
+    """
+    heads, log_probs = sample_trees(log_weights, k, projective=projective, seed=generator)
+    known = ArcLabels(len(log_weights) - 1, find_log_probs)
+    deps = np.broadcast_to(np.arange(heads.shape[1]), heads.shape)
+    inside = heads > 0
+    known.add(deps[inside], heads[inside].astype(np.int64))
+    labels = np.where(heads == ROOT, ROOT_LABEL, MISSING).astype(np.int32)
+    numbers = generator.random(heads.shape)[inside]
+    rows = known.rows[deps[inside], heads[inside]]
+    passed = np.exp(known.log_probs).cumsum(axis=1)
+    drawn = _choose_columns(passed, rows, numbers)
+    labels[inside] = drawn + 1
+    scores = np.zeros(heads.shape)
+    scores[inside] = known.log_probs[rows, drawn]
+    return LabelledTrees(heads, labels, log_probs + scores.sum(axis=1))
+
+
+def _choose_columns(
+    passed: NDArray[np.float64], rows: NDArray[np.int64], numbers: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """Choose labels: the first of a row whose cumulative probability is above the number's share.
+
+    `passed` has the cumulative probabilities of labels. Rounding may leave a share above all of
+    them: it is the last label's.
+    """
+    columns = np.zeros(len(rows), dtype=np.int64)
+    for some in blocks_of_rows(len(rows), passed.shape[1]):
+        sums = passed[rows[some]]
+        columns[some] = (sums[:, :-1] <= numbers[some, None] * sums[:, -1:]).sum(axis=1)
+    return columns

@@ -4,7 +4,7 @@ Conventions are in spacy_rootmind.trees.conventions.
 """
 
 import sys
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -172,63 +172,26 @@ def sample_from(
     max_steps: int | None = None,
 ) -> TreeList:
     """Draw k trees of each of checked sentences; the rest is as for `sample_trees`."""
-    replace = as_flag("replace", replace)
-    _check_method(method, sentences.single_root, sentences.projective, replace)
+    own, replace = sentences, as_flag("replace", replace)
+    _check_method(method, own.single_root, own.projective, replace)
     k = as_count("k", k)
-    drawn = draw(sentences, k, replace, method, _as_max_steps(max_steps, method), seed)
-    if sentences.is_one:
-        found = drawn.found[0]
-        return TreeList(drawn.heads[0, :found], drawn.log_probs[0, :found])
-    return TreeList(_widen(drawn.heads, k, MISSING), _widen(drawn.log_probs, k, -np.inf))
-
-
-class Drawn(NamedTuple):
-    """Trees of a batch.
-
-    Attributes
-    ----------
-    heads : int array of shape (B, k, N + 1)
-    log_probs : float array of shape (B, k)
-    found : int array of shape (B,)
-        How many of the k trees of each sentence there are.
-    log_remaining : float array of shape (B, k)
-        Without replacement: the log of the probability that is left before each draw.
-    """
-
-    heads: NDArray[np.int32]
-    log_probs: NDArray[np.float64]
-    found: NDArray[np.intp]
-    log_remaining: NDArray[np.float64]
-
-
-def draw(sentences: Sentences, k: int, replace: bool, method: str, steps: int, seed: Seed) -> Drawn:
-    """Draw up to k trees of each sentence; raises as `sample_trees` does."""
-    own = sentences
-    if not replace:
-        method = "projective_distinct" if own.projective else "distinct"
-        k = min(k, count_trees(own.longest, own.single_root))
-    elif own.projective:
-        method = "projective"
-    batch = own.batch
-    if len(batch) * k * batch.shape[1] > sys.maxsize // 8:
+    steps = _as_max_steps(max_steps, method)
+    # Beyond that many different trees there is nothing to draw.
+    n_rows = k if replace else min(k, count_trees(own.longest, own.single_root))
+    width = own.batch.shape[1]
+    if len(own) * n_rows * width > sys.maxsize // 8:
         raise MemoryError(f"no memory for {k} trees of {own.longest} words; ask for fewer")
-    seeds = _draw_seeds(seed, len(batch))
-    heads = filled((len(batch), k, batch.shape[1]), MISSING, np.int32)
-    log_probs = filled((len(batch), k), -np.inf, np.float64)
-    log_remaining = np.zeros((0, 0) if replace else heads.shape[:2])
-    found = np.zeros(len(batch), dtype=np.intp)
+    kind = ("projective_" if own.projective else "") + "distinct"
+    if replace:
+        kind = "projective" if own.projective else method
+    seeds = _draw_seeds(seed, len(own))
+    heads = filled((len(own), n_rows, width), MISSING, np.int32)
+    log_probs = filled((len(own), n_rows), -np.inf, np.float64)
+    found = np.zeros(len(own), dtype=np.intp)
     samplers = [
-        kernel.Sampler(method, own.longest, own.single_root, steps) for _ in range(own.workers)
+        kernel.Sampler(kind, own.longest, own.single_root, steps) for _ in range(own.workers)
     ]
-    failed = kernel.sample_batch(
-        own.buffer(),
-        samplers,
-        seeds,
-        heads,
-        log_probs,
-        found,
-        None if replace else log_remaining,
-    )
+    failed = kernel.sample_batch(own.buffer(), samplers, seeds, heads, log_probs, found)
     if failed[0] == kernel.NO_STEPS:
         raise RuntimeError(
             f"sentence {failed[1]}: the random walks of method {method!r} completed no tree in "
@@ -238,7 +201,9 @@ def draw(sentences: Sentences, k: int, replace: bool, method: str, steps: int, s
     if failed[0] != OK:
         lost = _COLBOURN_LOST_DIGITS if method == "colbourn" else LOST_DIGITS
         own.raise_failure(failed, lost_digits=lost)
-    return Drawn(heads, log_probs, found, log_remaining)
+    if own.is_one:
+        return TreeList(heads[0, : found[0]], log_probs[0, : found[0]])
+    return TreeList(_widen(heads, k, MISSING), _widen(log_probs, k, -np.inf))
 
 
 def _check_method(method: str, single_root: bool, projective: bool, replace: bool) -> None:

@@ -19,7 +19,7 @@ import spacy
 from parsers import assign, gold_examples, make_nlp, train
 from spacy.tokens import Doc
 
-from spacy_rootmind.pipeline.alternatives import kbest, sample, sample_without_replacement
+from spacy_rootmind.pipeline.alternatives import kbest, sample
 
 LIBC = ctypes.CDLL(None)
 HEADS = [1, 2, 2, 4, 2]
@@ -27,7 +27,7 @@ DEPS = ["det", "nsubj", "ROOT", "det", "obj"]
 ANIMALS = ["cat", "dog", "girl", "farmer", "letter", "window", "guest", "child"]
 WORDS = [["The", a, "saw", "a", b] for a in ANIMALS for b in ANIMALS]
 TEXTS = [" ".join(words) for words in WORDS]
-MAKERS = [kbest(4), sample(4), sample_without_replacement(4)]
+MAKERS = [kbest(4), sample(4)]
 
 
 class Mallinfo(ctypes.Structure):

@@ -19,7 +19,7 @@ STARTS = [True, *[False] * 4, True, False]
 CALLBACKS = [
     {"@misc": "spacy_rootmind.kbest.v1", "k": 2},
     {"@misc": "spacy_rootmind.sample.v1", "k": 2, "seed": 0},
-    {"@misc": "spacy_rootmind.sample_without_replacement.v1", "k": 200, "seed": None},
+    {"@misc": "spacy_rootmind.sample.v1", "k": 200, "seed": None},
     {"@misc": "spacy_rootmind.kbest.v1", "k": 0},
     {"@misc": "spacy_rootmind.sample.v1", "k": 2, "seed": -1},
     {"@misc": "spacy_rootmind.sample.v1"},

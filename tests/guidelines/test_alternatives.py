@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import spacy
 from parsers import changeable, gold_examples, make_nlp, read_conllu, train
-from reference_sampling import assert_fits, order_law
+from reference_sampling import assert_fits
 from spacy.tokens import Doc
 from ud_sentences import is_tag_rule, syntax_errors
 
@@ -15,15 +15,15 @@ from spacy_rootmind.formats.conllu import write_conllu
 from spacy_rootmind.formats.jsonl import write_jsonl
 from spacy_rootmind.formats.records import InputRecord
 from spacy_rootmind.guidelines.constraints import Constraints
-from spacy_rootmind.guidelines.ud import UDGuidelines, ud_guidelines
+from spacy_rootmind.guidelines.ud import ud_guidelines
 from spacy_rootmind.pipeline import find_alternatives
-from spacy_rootmind.pipeline.alternatives import kbest, sample, sample_without_replacement
+from spacy_rootmind.pipeline.alternatives import kbest, sample
 
 WORDS, TAGS = ["him", "saw", ","], ["PRON", "VERB", "PUNCT"]
 LABELS = ["nsubj", "obj", "case", "punct", "dep"]
 # More than there are.
 ALL = 10**4
-MAKERS = (kbest, sample, sample_without_replacement)
+MAKERS = (kbest, sample)
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +42,9 @@ def parse(nlp):
     """A function that parses the words by the given settings; returns the alternatives."""
     with changeable(nlp) as change:
 
-        def parse(count=1, **settings):
+        def parse(**settings):
             change(**{"guidelines": ud_guidelines(fixed_tags=True), **settings})
-            docs = [Doc(nlp.vocab, WORDS, pos=TAGS) for _ in range(count)]
-            found = [next(doc.sents)._.parses for doc in nlp.pipe(docs)]
-            return found if count > 1 else found[0]
+            return next(nlp(Doc(nlp.vocab, WORDS, pos=TAGS)).sents)._.parses
 
         yield parse
 
@@ -56,69 +54,36 @@ def key(parse):
 
 
 @pytest.fixture
-def accepted(parse, nlp):
-    """Log probabilities of all trees that the validator accepts, best first."""
-
-    def accepted(labelled):
-        every = parse(guidelines=None, alternatives=kbest(ALL, labelled=True))
-        wrong = {number for number, _ in syntax_errors([own.to_doc() for own in every])}
-        assert 20 < len(wrong) < len(every) - 20
-        valid = [own for i, own in enumerate(every) if i not in wrong]
-        if labelled:
-            return {key(own): own.log_prob for own in valid}
-        # A tree has the best label that single arcs may have; that of the parse has the parse's.
-        [trees] = (parse(guidelines=None, alternatives=kbest(ALL)),)
-        log_probs = {own.heads.tobytes(): own.log_prob for own in trees}
-        best = {own.heads.tobytes(): own for own in reversed(every) if is_allowed(own)}
-        best[valid[0].heads.tobytes()] = valid[0]
-        found = [own for heads, own in best.items() if own in valid]
-        found = sorted(found, key=lambda own: -log_probs[own.heads.tobytes()])
-        return {key(own): log_probs[own.heads.tobytes()] for own in found}
-
-    def is_allowed(own):
-        names = nlp.get_pipe("root_mst").labels
-        doc = Doc(nlp.vocab, WORDS, pos=TAGS)
-        mask = UDGuidelines(names)([(doc, np.arange(3))]).mask(0)
-        heads = np.where(own.heads == np.arange(3), 0, own.heads + 1)
-        return mask[[1, 2, 3], heads, [names.index(dep) for dep in own.deps]].all()
-
-    return accepted
+def accepted(parse):
+    """Log probabilities of all labelled trees that the validator accepts, best first."""
+    every = parse(guidelines=None, alternatives=kbest(ALL))
+    wrong = {number for number, _ in syntax_errors([own.to_doc() for own in every])}
+    assert 20 < len(wrong) < len(every) - 20
+    return {key(own): own.log_prob for i, own in enumerate(every) if i not in wrong}
 
 
-@pytest.mark.parametrize("labelled", [True, False])
 @pytest.mark.parametrize("most", [16, 1])
-def test_k_best_are_those_that_the_validator_accepts(labelled, most, parse, accepted, monkeypatch):
+def test_k_best_are_those_that_the_validator_accepts(most, parse, accepted, monkeypatch):
     """Listed or searched for; log probabilities are those among all trees."""
     monkeypatch.setattr(find_alternatives, "BEST_MADE", most)
-    expected = accepted(labelled)
-    assert len(expected) > 2
     for k in (1, 2, 5, ALL):
-        found = parse(alternatives=kbest(k, labelled=labelled))
-        assert list(map(key, found)) == list(expected)[:k]
+        found = parse(alternatives=kbest(k))
+        assert list(map(key, found)) == list(accepted)[:k]
         np.testing.assert_allclose(
-            [own.log_prob for own in found], list(expected.values())[:k], atol=1e-4
+            [own.log_prob for own in found], list(accepted.values())[:k], atol=1e-4
         )
-    distinct = parse(alternatives=sample_without_replacement(ALL, labelled=labelled))
-    assert sorted(map(key, distinct)) == sorted(expected)
 
 
-@pytest.mark.parametrize("labelled", [True, False])
-def test_samples_are_as_by_rejection(labelled, parse, accepted):
-    expected = accepted(labelled)
-    law = np.array(list(expected.values()))
+def test_samples_are_as_by_rejection(parse, accepted):
+    law = np.array(list(accepted.values()))
     law -= np.logaddexp.reduce(law)
-    number = {own: i for i, own in enumerate(expected)}
+    number = {own: i for i, own in enumerate(accepted)}
 
     def draw(size, seed):
-        found = parse(alternatives=sample(size, seed=seed, labelled=labelled))
+        found = parse(alternatives=sample(size, seed=seed))
         return np.array([number[key(own)] for own in found])
 
-    def draw_two(size, seed):
-        found = parse(size, alternatives=sample_without_replacement(2, None, labelled=labelled))
-        return np.array([number[key(a)] * len(number) + number[key(b)] for a, b in found])
-
-    assert_fits(draw, np.exp(law), 3000, ("valid samples", labelled))
-    assert_fits(draw_two, order_law(law, 2).ravel(), 200, ("valid pairs", labelled))
+    assert_fits(draw, np.exp(law), 3000, "valid samples")
 
 
 # --- the shipped pipeline ----------------------------------------------------------------------
@@ -154,10 +119,9 @@ def is_parse(alternative):
     return alternative.heads.tolist() == heads and alternative.deps == [t.dep_ for t in span]
 
 
-@pytest.mark.parametrize("labelled", [True, False])
 @pytest.mark.parametrize("make", MAKERS)
-def test_no_alternative_breaks_a_rule(make, labelled, shipped, change):
-    change(alternatives=make(7, labelled=labelled), guidelines=None)
+def test_no_alternative_breaks_a_rule(make, shipped, change):
+    change(alternatives=make(7), guidelines=None)
     assert "too-many-subjects" in errors_in(shipped(TEXTS[0]))
     change(guidelines=ud_guidelines())
     for doc in shipped.pipe(TEXTS):
@@ -165,14 +129,13 @@ def test_no_alternative_breaks_a_rule(make, labelled, shipped, change):
         for sentence in doc.sents:
             assert len(sentence._.parses) == 7
             if make is kbest:
-                assert any(map(is_parse, sentence._.parses))
-                assert is_parse(sentence._.parses[0]) or not labelled
+                assert is_parse(sentence._.parses[0])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["English-EWT", "English-GUM"])
-def test_the_first_of_the_k_best_labelled_trees_is_the_parse(name, shipped, change, ud_folder):
-    change(alternatives=kbest(2, labelled=True))
+def test_the_first_of_the_k_best_is_the_parse(name, shipped, change, ud_folder):
+    change(alternatives=kbest(2))
     [path] = (ud_folder / f"UD_{name}").glob("*-ud-dev.conllu")
     docs = [Doc(shipped.vocab, [t.text for t in doc]) for doc in read_conllu(path, shipped.vocab)]
     assert len(docs) > 1500
@@ -186,7 +149,7 @@ def test_constraints_hold_in_alternatives_and_broken_parses_keep_all(shipped, ch
     for own in (labels[:1], labels):
         constraints = Constraints(forced=[(4, 6), (5, 6)], labels=own)
         for make in MAKERS:
-            change(constraints=lambda doc, c=constraints: c, alternatives=make(4, labelled=True))
+            change(constraints=lambda doc, c=constraints: c, alternatives=make(4))
             doc = shipped(TEXTS[0])
             [sentence] = doc.sents
             # Samples with one subject are rare here.
@@ -202,8 +165,8 @@ def test_fewer_and_a_warning_where_hardly_any_tree_is_valid(
     make, shipped, change, caplog, monkeypatch
 ):
     """None at all can be written as well."""
-    monkeypatch.setattr(find_alternatives, "MADE_EACH", 0)
-    monkeypatch.setattr(find_alternatives, "MADE_BESIDES", 0)
+    for limit in ("MADE_EACH", "MADE_BESIDES", "MAX_DECODES", "DECODES_EACH"):
+        monkeypatch.setattr(find_alternatives, limit, 0)
     monkeypatch.setattr(
         find_alternatives,
         "_mark_valid",

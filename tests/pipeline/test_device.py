@@ -187,7 +187,7 @@ def give_label(doc):
     ("more", "n_tokens"),
     [
         ({"decode": "tree"}, 20),
-        ({"decode": "labelled_tree", "alternatives": kbest(3, labelled=True)}, 4096),
+        ({"decode": "labelled_tree", "alternatives": kbest(3)}, 4096),
         ({"constraints": give_label, "sentences": "doc"}, 20),
     ],
 )

@@ -32,7 +32,6 @@ from spacy.tokens import Doc
 from spacy_rootmind.network.architecture import find_vectors
 from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.network.tree_scorer import TreeInput, TreeScores
-from spacy_rootmind.pipeline.alternatives import kbest, sample, sample_without_replacement
 from spacy_rootmind.pipeline.prediction import parse_scored
 from spacy_rootmind.pipeline.sentence_parser import PredictionContext, Sentence
 from spacy_rootmind.pipeline.settings import Settings
@@ -149,17 +148,13 @@ def test_another_process_gives_the_same_bits(sentences, batched, web_pipeline):
     assert found == json.loads(json.dumps(batched))
 
 
-MAKERS = [kbest(5), sample(5, seed=1), sample_without_replacement(5, seed=1)]
-
-
-@pytest.mark.parametrize("maker", MAKERS, ids=["kbest", "sample", "sample_without_replacement"])
-def test_the_same_arc_scores_give_the_same_bits(nlp, sentences, maker):
+def test_the_same_arc_scores_give_the_same_bits(nlp, sentences):
     """From a batch's arc scores, each sentence is parsed in the batch and alone.
 
     Labels are left out: their scores are matrix products.
     """
     model = nlp.get_pipe("root_mst").model
-    settings = Settings(decode="tree", confidence=True, alternatives=maker)
+    settings = Settings(decode="tree", confidence=True)
     context = PredictionContext(settings, nlp.get_pipe("root_mst").labels, temperature=1.7)
     docs = [nlp.get_pipe("tok2vec")(Doc(nlp.vocab, words=words)) for words in sentences if words]
     words = [np.arange(len(doc)) for doc in docs]
@@ -185,11 +180,5 @@ def test_the_same_arc_scores_give_the_same_bits(nlp, sentences, maker):
 
 def bits(details):
     """The numbers of a sentence's details, without labels."""
-    confidence, alternatives = details.confidence, details.alternatives
-    return (
-        confidence.head_probs.tobytes(),
-        confidence.log_prob,
-        confidence.entropy,
-        alternatives.heads.tobytes(),
-        alternatives.log_probs.tobytes(),
-    )
+    confidence = details.confidence
+    return confidence.head_probs.tobytes(), confidence.log_prob, confidence.entropy

@@ -13,10 +13,10 @@ from spacy_rootmind import configure
 from spacy_rootmind.config_blocks import RegisteredFunction
 from spacy_rootmind.guidelines.constraints import Constraints, preset_heads
 from spacy_rootmind.guidelines.ud import ud_guidelines
-from spacy_rootmind.pipeline.alternatives import kbest, sample, sample_without_replacement
+from spacy_rootmind.pipeline.alternatives import kbest, sample
 from spacy_rootmind.pipeline.settings import default_settings
 
-KBEST = {"@misc": "spacy_rootmind.kbest.v1", "k": 3, "labelled": False}
+KBEST = {"@misc": "spacy_rootmind.kbest.v1", "k": 3}
 # Per setting: a value other than the default, and what it is in a config.
 CHANGED = {
     "objective": ("perceptron", "perceptron"),
@@ -185,7 +185,7 @@ def test_settings_changed_after_a_move_are_in_the_config_and_come_back(move, nlp
     [
         ("alternatives", kbest(2)),
         ("alternatives", sample(4, seed=None)),
-        ("alternatives", sample_without_replacement(4, seed=2)),
+        ("alternatives", sample(4, seed=2)),
         ("constraints", preset_heads()),
     ],
 )

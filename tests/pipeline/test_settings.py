@@ -151,7 +151,7 @@ def test_numbers_of_numpy_are_taken_and_kept_as_plain_ones():
     assert (settings.max_sentence_length, settings.temperature) == (7, 0.5)
 
 
-@pytest.mark.parametrize("maker", ["kbest", "sample", "sample_without_replacement"])
+@pytest.mark.parametrize("maker", ["kbest", "sample"])
 def test_number_and_seed_of_alternatives_are_integers(maker):
     make = registry.misc.get(f"spacy_rootmind.{maker}.v1")
     for k in (2.5, "3", True, None, 0, -1):

@@ -28,8 +28,6 @@ from reference_sampling import (
 from strategies import DTYPES, each_dtype, each_root, rng_for
 
 from spacy_rootmind import TreeDistribution, sample_trees
-from spacy_rootmind.trees.sampling import draw
-from spacy_rootmind.trees.sentences import Sentences
 
 NAN, INF = np.nan, np.inf
 
@@ -268,25 +266,6 @@ def test_distinct_trees_after_a_certain_one(confidence, projective, single_root)
         return np.concatenate([second * len(law) + third, np.repeat(second[:1], missing)])
 
     assert_fits(draw, expected.ravel(), 4000, ("certain", confidence, single_root))
-
-
-@each_root
-@each_projective
-@pytest.mark.parametrize("confidence", [0.0, 70.0, 3000.0])
-def test_what_remains_is_known_before_each_draw(confidence, projective, single_root):
-    """Its log is exact when the trees drawn have all of the probability but exp(-3000)."""
-    for n in (1, 2, 4):
-        scores = rng_for("remaining", confidence, n).standard_normal((n + 1, n + 1))
-        scores[np.arange(1, n + 1), np.arange(n)] += confidence
-        law = tree_law(scores, single_root, projective=projective)
-        sentence = Sentences(scores, single_root=single_root, projective=projective)
-        drawn = draw(sentence, len(law), replace=False, method="auto", steps=0, seed=1)
-        assert drawn.found[0] == len(law)
-        left = np.ones(len(law), dtype=bool)
-        for tree, log_remaining in zip(drawn.heads[0], drawn.log_remaining[0], strict=True):
-            expected = np.logaddexp.reduce(law.log_probs[left])
-            assert log_remaining == pytest.approx(expected, rel=1e-12, abs=1e-12)
-            left[law.index(tree)] = False
 
 
 # Without replacement: longer sentences
