@@ -1,9 +1,8 @@
-"""Arrays that live elsewhere, as on a GPU, and a count of what is copied between there and here.
+"""Arrays that live elsewhere, as on a GPU.
 
 Like CuPy's, they mix with no NumPy array, nor become one unasked; all results stay on the device,
-even single numbers; and a size or a decision that depends on their numbers makes the host wait
-for the device. Only functions and methods that CuPy has, and that this package or Thinc's layers
-use, are there (`FUNCTIONS`, `METHODS`). Operations for which Thinc has CUDA kernels refuse arrays
+even single numbers. Only functions and methods that CuPy has, and that Thinc's layers use, are
+there (`FUNCTIONS`, `METHODS`). Operations for which Thinc has CUDA kernels refuse arrays
 that these kernels would read wrongly: Thinc's own checks leave out memory order.
 
 Stricter than CuPy, they are indexed by no list or NumPy array: CuPy copies these silently.
@@ -13,7 +12,7 @@ Stricter than CuPy, they are indexed by no list or NumPy array: CuPy copies thes
 
 import sys
 from contextlib import contextmanager
-from functools import partial, partialmethod
+from functools import partial
 
 import numpy as np
 import thinc.backends
@@ -26,53 +25,13 @@ def _names(text):
 
 
 FUNCTIONS = _names(
-    """
-    abs absolute add arange array ascontiguousarray concatenate cumsum divide dot empty empty_like
-    equal exp eye full greater greater_equal hstack isfinite less less_equal log log1p matmul max
-    maximum minimum multiply negative not_equal ones power remainder repeat split sqrt stack
-    subtract sum take take_along_axis tanh where zeros zeros_like
-    """
+    "add ascontiguousarray concatenate divide dot hstack maximum minimum multiply ones power "
+    "remainder sqrt subtract sum zeros zeros_like"
 )
-CONSTANTS = _names("inf")
 # Functions that take arrays alone, no numbers of NumPy's.
-OF_ARRAYS = _names(
-    """
-    all argmax ascontiguousarray concatenate cumsum dot empty_like hstack matmul max min repeat
-    split stack sum take take_along_axis zeros_like
-    """
-)
-METHODS = _names(
-    "all any argmax astype copy fill max mean min nonzero ravel reshape sum transpose var view"
-)
-ATTRIBUTES = _names("dtype flags itemsize nbytes ndim shape size strides")
-# The host has to know how large their results are.
-OF_UNKNOWN_SIZE = _names("nonzero repeat")
-
-
-class Transfers:
-    """Copies to the device, and copies from it or waits for it: the modules that asked for each."""
-
-    def __init__(self):
-        self.uploads, self.downloads = [], []
-
-    def count(self, package):
-        """Count the uploads and the downloads that a package asked for."""
-        return tuple(
-            sum(name.partition(".")[0] == package for name in found)
-            for found in (self.uploads, self.downloads)
-        )
-
-
-TRANSFERS = Transfers()
-
-
-def _note(found):
-    frame = sys._getframe(1)
-    while frame.f_globals["__name__"] in (__name__, "thinc.backends.ops") or frame.f_globals[
-        "__name__"
-    ].startswith("numpy"):
-        frame = frame.f_back
-    found.append(frame.f_globals["__name__"])
+OF_ARRAYS = _names("ascontiguousarray concatenate dot hstack sum zeros_like")
+METHODS = _names("astype copy fill max mean reshape sum var")
+ATTRIBUTES = _names("dtype flags ndim shape size")
 
 
 class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
@@ -113,17 +72,14 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __iter__(self):
         return map(_wrap, self._numbers)
 
-    def _to_number(self, kind):
-        _note(TRANSFERS.downloads)
-        return kind(self._numbers)
+    def __float__(self):
+        return float(self._numbers)
 
-    __float__ = partialmethod(_to_number, float)
-    __int__ = partialmethod(_to_number, int)
-    __bool__ = partialmethod(_to_number, bool)
+    def __bool__(self):
+        return bool(self._numbers)
 
     def get(self):
         """Copy to a NumPy array."""
-        _note(TRANSFERS.downloads)
         return self._numbers.copy()
 
 
@@ -151,16 +107,11 @@ def _unwrap_index(index):
     parts = index if isinstance(index, tuple) else (index,)
     if list in map(type, parts):
         raise TypeError("a list among the indices of an array on the device")
-    if any(isinstance(part, DeviceArray) and part.dtype == bool for part in parts):
-        # The host has to know how many there are.
-        _note(TRANSFERS.downloads)
     return _unwrap(index)
 
 
 def _on_device(function, name):
     def run(*inputs, **settings):
-        if name in OF_UNKNOWN_SIZE:
-            _note(TRANSFERS.downloads)
         return _wrap(function(*_unwrap(inputs), **_unwrap(settings)))
 
     def run_on_arrays(first, *others, **settings):
@@ -172,22 +123,10 @@ def _on_device(function, name):
     return run_on_arrays if name in OF_ARRAYS and function is getattr(np, name) else run
 
 
-class DeviceRandom:
-    """Draws the numbers that NumPy draws; CuPy has a generator of its own."""
-
-    def uniform(self, low, high, size):
-        """Draw numbers from an interval."""
-        return _wrap(np.random.uniform(low, high, size))  # noqa: NPY002
-
-
 class DeviceModule:
     """Functions of CuPy, under NumPy's names."""
 
-    random = DeviceRandom()
-
     def __getattr__(self, name):
-        if name in CONSTANTS:
-            return getattr(np, name)
         if name not in FUNCTIONS:
             raise AttributeError(f"the device's module has no function {name}")
         return _on_device(getattr(np, name), name)
@@ -196,7 +135,6 @@ class DeviceModule:
         """Copy to the device, unless the data are there."""
         if isinstance(data, DeviceArray):
             return _wrap(np.asarray(data._numbers, dtype))
-        _note(TRANSFERS.uploads)
         return _wrap(np.array(data, dtype))
 
     array = asarray
@@ -292,7 +230,7 @@ ON_GPU = False
 def use_gpu():
     """Put CuPy's arrays and Thinc's operations on them in the place of the stand-in.
 
-    Called before tests import this module's names. Copies are not counted then.
+    Called before tests import this module's names.
     """
     import cupy
     from thinc.api import CupyOps
@@ -317,13 +255,7 @@ def on_device():
     """Put the layers that are made in a block on the device, as after `spacy.require_gpu`."""
     before = get_current_ops()
     set_current_ops(DeviceOps())
-    yield
-    set_current_ops(before)
-
-
-@contextmanager
-def counted():
-    """Count the copies in a block from zero."""
-    TRANSFERS.uploads.clear()
-    TRANSFERS.downloads.clear()
-    yield TRANSFERS
+    try:
+        yield
+    finally:
+        set_current_ops(before)

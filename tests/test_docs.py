@@ -28,7 +28,7 @@ from spacy_rootmind.cli.options import ConfigOptions
 from spacy_rootmind.network.architecture import reading_layers
 from spacy_rootmind.pipeline.inputs import attributes_read
 from spacy_rootmind.pipeline.settings import default_settings
-from spacy_rootmind.training.losses import OBJECTIVES
+from spacy_rootmind.training.objective import OBJECTIVES
 
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
 PAGES += sorted(p for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts)

@@ -4,7 +4,7 @@ A parser's tree of tokens may keep them, and its tree of words not: a word that 
 of its token may follow it, or cut punctuation off from its head. Then other words are chosen.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import itemgetter
 from typing import Any
@@ -31,8 +31,6 @@ Alternatives = Callable[[int], Iterable[Expansion]]
 """Returns the expansions of the token at a place, from the most probable one on."""
 Case = tuple[NDArray[np.int64], Expansions]
 """The tokens of a sentence, and expansions of some of them."""
-Repair = Generator[list[Case], list[int], Expansions]
-"""Yields cases, receives how many errors each has, and returns the expansions of a sentence."""
 # How many expansions of a token are tried.
 MOST_TRIED = 16
 # A label that no rule keeps from words that are no punctuation.
@@ -49,44 +47,40 @@ def keep_guidelines(
     what was chosen. The places of tokens are counted through all Docs.
     """
     row, kept = TokenRow(docs), dict(chosen)
-    repairs = []
+    tokens, cases = Tokens(row), list[Case]()
     for sentence in scored_tokens(row, row_starts(row, row.marks)):
-        own = {place: chosen[place] for place in sentence.tolist() if place in chosen}
-        if own and row.has_label[sentence].any():
-            repairs.append(_repair(sentence, own, others))
+        listed = {place: chosen[place] for place in sentence.tolist() if place in chosen}
+        if listed and row.has_label[sentence].any():
+            cases += [(sentence, {}), (sentence, listed)]
+    errors = tokens.count_errors(cases) if cases else []
+    for (sentence, own), least, n_errors in zip(
+        cases[1::2], errors[::2], errors[1::2], strict=True
+    ):
+        if n_errors > least:
             for place in own:
                 del kept[place]
-    for expansions in _run_together(repairs, Tokens(row)):
-        kept |= expansions
+            kept.update(_repair(sentence, own, n_errors, least, tokens, others))
     return kept
 
 
-def _run_together(repairs: Iterable[Repair], tokens: "Tokens") -> Iterator[Expansions]:
-    """Run the repairs of all sentences, and yield their expansions; errors are counted together."""
-    running = [(repair, next(repair)) for repair in repairs]
-    while running:
-        errors = iter(tokens.count_errors([case for _, cases in running for case in cases]))
-        asking = []
-        for repair, cases in running:
-            try:
-                asking.append((repair, repair.send([*islice(errors, len(cases))])))
-            except StopIteration as end:
-                yield end.value
-        running = asking
-
-
-def _repair(sentence: NDArray[np.int64], found: Expansions, others: Alternatives) -> Repair:
+def _repair(
+    sentence: NDArray[np.int64],
+    found: Expansions,
+    n_errors: int,
+    least: int,
+    tokens: "Tokens",
+    others: Alternatives,
+) -> Expansions:
     """Change expansions of a sentence until nothing is broken that its tree of tokens keeps."""
-    least, n_errors = yield [(sentence, {}), (sentence, found)]
     while n_errors > least:
         rests = [{i: own for i, own in found.items() if i != place} for place in found]
-        errors = yield [(sentence, rest) for rest in rests]
+        errors = tokens.count_errors([(sentence, rest) for rest in rests])
         place, rest, fewest = min(zip(found, rests, errors, strict=True), key=itemgetter(2))
         if fewest >= n_errors:
             return {}
         changed = _ordered(found[place], islice(others(place), MOST_TRIED))
         tried = [{**rest, place: other} for other in changed]
-        errors = yield [(sentence, each) for each in tried]
+        errors = tokens.count_errors([(sentence, each) for each in tried])
         good = (each for each in zip(tried, errors, strict=True) if each[1] <= fewest)
         found, n_errors = next(good, (rest, fewest))
     return found

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 
+import numpy as np
 from thinc.api import Maxout, Model, uniform_init
 
 from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network import distance
 from spacy_rootmind.network.dropout import RATE, sentence_dropout
-from spacy_rootmind.network.layout import Bucket, Layout
-from spacy_rootmind.network.ops import Compiled, Predict, Read, prepare_dense
+from spacy_rootmind.network.layout import Layout
+from spacy_rootmind.network.ops import HOST, Compiled, Predict, Read, prepare_dense, run_layer
 from spacy_rootmind.network.types import Floats2d, Floats3d
 
 InT = tuple[Floats2d, Layout]
@@ -48,6 +49,7 @@ def BiaffineArcs(hidden_width: int, dropout: float, nI: int | None = None) -> Mo
         params={"W": None, "b": None, "dep_distance": None, "head_distance": None},
         layers=[Maxout(nO=hidden_width, nI=nI, nP=2), Maxout(nO=hidden_width, nI=nI, nP=2)],
         attrs={RATE: dropout},
+        ops=HOST,
     )
 
 
@@ -84,10 +86,10 @@ def forward(
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
     """Score the arcs; the callback takes gradients of the scores to the gradient of the rows."""
     rows, layout = X
-    ops, buckets = model.ops, layout.on_device.buckets
+    ops, buckets = model.ops, layout.buckets
     dep_layer, head_layer = model.layers
-    D, backprop_D = dep_layer(rows, is_train)
-    H, backprop_H = head_layer(rows, is_train)
+    D, backprop_D = run_layer(dep_layer, rows, is_train)
+    H, backprop_H = run_layer(head_layer, rows, is_train)
     D, drop_D = sentence_dropout(model, layout, D, is_train)
     H, drop_H = sentence_dropout(model, layout, H, is_train)
     W: Floats2d = model.get_param("W")
@@ -95,23 +97,18 @@ def forward(
     head_distance: Floats2d = model.get_param("head_distance")
     DW: Floats2d = ops.gemm(D, W) + model.get_param("b")
     D_near, H_near = ops.gemm(D, dep_distance), ops.gemm(H, head_distance)
-    if layout.is_compiled:
-        scores = kernel.score_arcs(DW, H, D_near, H_near, buckets)
-    else:
-        scores = [_score_bucket(bucket, DW, H, D_near, H_near) for bucket in buckets]
+    scores = kernel.score_arcs(DW, H, D_near, H_near, buckets)
 
     def backprop(d_scores: OutT) -> Floats2d:
-        dDW, dH = ops.xp.zeros_like(DW), ops.xp.zeros_like(H)
-        dD_near, dH_near = ops.xp.zeros_like(D_near), ops.xp.zeros_like(H_near)
-        for bucket, ranges, dS in zip(buckets, layout.sum_ranges, d_scores, strict=True):
+        dDW, dH, dD_near, dH_near = map(np.zeros_like, (DW, H, D_near, H_near))
+        for bucket, dS in zip(buckets, d_scores, strict=True):
             # Entries that forward leaves arbitrary get no gradient.
             dS = dS * bucket.allowed
             bucket.add_unpadded(dS @ bucket.pad(H), dDW)
             bucket.add_unpadded(dS.transpose((0, 2, 1)) @ bucket.pad(DW), dH)
-            by_dep = distance.collect(dS, ranges[0], over_heads=True)
-            by_head = distance.collect(dS, ranges[1], over_heads=False)
-            bucket.add_unpadded(by_dep, dD_near)
-            bucket.add_unpadded(by_head, dH_near)
+            for over_heads, d_near in ((True, dD_near), (False, dH_near)):
+                sums = distance.collect(dS, bucket.distances, over_heads=over_heads)
+                bucket.add_unpadded(sums, d_near)
         model.inc_grad("W", ops.gemm(D, dDW, trans1=True))
         model.inc_grad("b", dDW.sum(axis=0))
         model.inc_grad("dep_distance", ops.gemm(D, dD_near, trans1=True))
@@ -121,12 +118,3 @@ def forward(
         return backprop_D(drop_D(dD)) + backprop_H(drop_H(dH))
 
     return scores, backprop
-
-
-def _score_bucket(
-    bucket: Bucket, DW: Floats2d, H: Floats2d, D_near: Floats2d, H_near: Floats2d
-) -> Floats3d:
-    scores = bucket.pad(DW) @ bucket.pad(H).transpose((0, 2, 1))
-    scores += distance.spread(bucket.pad(D_near), bucket.distances, over_heads=True)
-    scores += distance.spread(bucket.pad(H_near), bucket.distances, over_heads=False)
-    return scores

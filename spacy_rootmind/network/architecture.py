@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from thinc.api import Model
+from thinc.api import Model, to_numpy
 
 from spacy_rootmind.network.arc_scorer import BiaffineArcs
 from spacy_rootmind.network.boundaries import BoundaryInput, SentenceStarts
@@ -27,14 +27,14 @@ from spacy_rootmind.network.label_scorer import (
 from spacy_rootmind.network.listeners import (
     GRAD_FACTOR,
     Tok2Vec,
+    as_arrays_like,
     listeners_in,
     require_width,
     token_vectors,
 )
-from spacy_rootmind.network.ops import follow_fast_cpu, use_fast_cpu
+from spacy_rootmind.network.ops import HOST, follow_fast_cpu, use_fast_cpu
 from spacy_rootmind.network.qrnn import QRNN
 from spacy_rootmind.network.refine import Refine
-from spacy_rootmind.network.transfer import to_host
 from spacy_rootmind.network.tree_scorer import TreeGradient, TreeInput, TreeScorer, TreeScores
 from spacy_rootmind.network.types import Docs, Floats1d, Floats2d, Floats3d
 
@@ -212,6 +212,7 @@ def build_biaffine_parser(
             "labels": labels,
         },
         attrs={GRAD_FACTOR: grad_factor},
+        ops=HOST,
     )
     return use_fast_cpu(model)
 
@@ -293,7 +294,7 @@ def forward(
                 f"received {len(gradient.labels)}: the labels of the same arcs must be scored in "
                 f"the forward pass, see ParserInput.choose_arcs"
             )
-        d_rows = model.ops.xp.zeros_like(trees.rows)
+        d_rows = np.zeros_like(trees.rows)
         for backprop_scores, d_scores in zip(backprop_labels, gradient.labels, strict=True):
             d_rows += backprop_scores(d_scores)
         d_vectors = backprop_trees(TreeGradient(gradient.rounds, d_rows))
@@ -308,19 +309,22 @@ def forward(
 def find_vectors(
     model: ParserModel, docs: Docs, is_train: bool
 ) -> tuple[list[Floats2d], Callable[[list[Floats2d]], Docs]]:
-    """Compute the token vectors alone, features included, of shape (n_tokens, width) per Doc."""
+    """Compute the token vectors alone, features included, of shape (n_tokens, width) per Doc.
+
+    They are NumPy arrays, wherever they are computed.
+    """
     follow_fast_cpu(model.get_ref("tok2vec"), model)
     vectors, backprop_vectors = token_vectors(model, docs, is_train)
     features = model.maybe_get_ref("features")
     if features is None:
         return vectors, backprop_vectors
     found, backprop_features = features(list(docs), is_train)
-    xp, width = model.ops.xp, model.get_dim("nI")
-    extended = [xp.hstack(parts) for parts in zip(vectors, found, strict=True)]
+    width = model.get_dim("nI")
+    extended = [np.hstack((own, to_numpy(more))) for own, more in zip(vectors, found, strict=True)]
 
     def backprop(d_both: list[Floats2d]) -> Docs:
-        backprop_features([xp.ascontiguousarray(d[:, width:]) for d in d_both])
-        return backprop_vectors([xp.ascontiguousarray(d[:, :width]) for d in d_both])
+        backprop_features(as_arrays_like(found, [d[:, width:] for d in d_both]))
+        return backprop_vectors([d[:, :width] for d in d_both])
 
     return extended, backprop
 
@@ -337,8 +341,8 @@ def _as_input(X: Docs | ParserInput) -> ParserInput:
     return ParserInput(X, [[np.arange(len(doc))] if len(doc) else [] for doc in X])
 
 
-def require_finite(xp: Any, scores: Any, kind: str) -> None:
-    """Refuse an array of scores, or a list of arrays, that are not finite; `xp` is their module.
+def require_finite(scores: Any, kind: str) -> None:
+    """Refuse an array of scores, or a list of arrays, that are not finite.
 
     Raises
     ------
@@ -346,8 +350,7 @@ def require_finite(xp: Any, scores: Any, kind: str) -> None:
         If there is one.
     """
     arrays = scores if isinstance(scores, list) else [scores]
-    are_finite = [xp.isfinite(own).all() for own in arrays]
-    if not all(are_finite if xp is np else to_host(xp, are_finite)):
+    if not all(np.isfinite(own).all() for own in arrays):
         raise ValueError(
             f"the network's {kind} scores are not finite: training diverged, or the saved weights "
             f"are damaged"

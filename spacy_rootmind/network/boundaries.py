@@ -7,20 +7,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from thinc.api import Linear, Maxout, Model, NumpyOps, chain
+from thinc.api import Linear, Maxout, Model, chain
 
 from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.network.ops import (
+    HOST,
     Compiled,
     Predict,
     Read,
     as_forward,
     prepare_dense,
     prepare_layer,
+    run_layer,
 )
 from spacy_rootmind.network.qrnn import QRNN
-from spacy_rootmind.network.transfer import to_device
 from spacy_rootmind.network.types import Floats1d, Floats2d
 
 # Places of a word's window next to its own: the word, and its neighbours on either side.
@@ -76,6 +77,7 @@ def SentenceStarts(
         init=init,
         dims={"nI": nI, "nH": hidden_width},
         layers=[mlp, *([QRNN(qrnn_width, dropout, nI)] if qrnn_width else [])],
+        ops=HOST,
     )
 
 
@@ -106,55 +108,46 @@ def forward(
     model: Model[InT, OutT], X: InT, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], list[Floats2d]]]:
     """Score all tokens; the callback takes the gradient of the scores to that of the vectors."""
-    return _score(model, X, [partial(layer, is_train=is_train) for layer in model.layers])
+    layers = [partial(run_layer, layer, is_train=is_train) for layer in model.layers]
+    return _score(model, X, layers)
 
 
 def _score(
-    model: Model[InT, OutT], X: InT, layers: list[Callable[[Any], tuple[Any, Callable]]]
+    model: Model[InT, OutT], X: InT, layers: Sequence[Callable[[Any], tuple[Any, Callable]]]
 ) -> tuple[OutT, Callable[[OutT], list[Floats2d]]]:
     """Score all tokens by the layers of the model, as they run in training or in prediction."""
-    xp = model.ops.xp
     vectors = list(X.vectors)
     width = model.get_dim("nI")
     # A sentence of this layout is all words of a Doc. The place of ROOT has zeros, which keep a
     # window from reaching into another Doc; so has a row after the last.
-    layout = Layout.from_lengths(model.ops, [len(own) for own in X.words], padded=False)
+    layout = Layout.from_lengths([len(own) for own in X.words])
     starts = [0, *accumulate(map(len, vectors))]
     n_tokens = starts[-1]
-    scores = xp.full(n_tokens, NOT_A_WORD, dtype=vectors[0].dtype if vectors else "f")
+    scores = np.full(n_tokens, NOT_A_WORD, dtype=vectors[0].dtype if vectors else "f")
     if not len(layout.words):
-        return scores, lambda d_scores: [xp.zeros_like(own) for own in vectors]
-    tokens = np.concatenate([own + start for own, start in zip(X.words, starts, strict=False)])
-    words, places = tokens, layout.words
-    if xp is not np:
-        words, places = to_device(xp, [words, places])
-    rows = xp.zeros((layout.n_rows + 1, width), dtype=scores.dtype)
-    flat = vectors[0] if len(vectors) == 1 else xp.concatenate(vectors)
+        return scores, lambda d_scores: [np.zeros_like(own) for own in vectors]
+    words = np.concatenate([own + start for own, start in zip(X.words, starts, strict=False)])
+    places = layout.words
+    rows = np.zeros((layout.n_rows + 1, width), dtype=scores.dtype)
+    flat = vectors[0] if len(vectors) == 1 else np.concatenate(vectors)
     rows[places] = flat[words]
     states, backprop_context = rows, None
     if len(layers) > 1:
         states, backprop_context = layers[1]((rows[:-1], layout))
-    if isinstance(model.ops, NumpyOps):
-        windows = kernel.windows(states, layout.words)
-    else:
-        # Without the states of ROOT.
-        rows = xp.zeros_like(rows)
-        rows[places] = states[places]
-        windows = xp.concatenate([rows[places + step] for step in WINDOW], axis=1)
-    found, backprop_found = layers[0](windows)
+    found, backprop_found = layers[0](kernel.windows(states, places))
     scores[words] = found[:, 0]
 
     def backprop(d_scores: OutT) -> list[Floats2d]:
         d_windows = backprop_found(d_scores[words].reshape((-1, 1)))
-        d_rows = xp.zeros((layout.n_rows + 1, width), dtype=d_windows.dtype)
+        d_rows = np.zeros((layout.n_rows + 1, width), dtype=d_windows.dtype)
         for i, step in enumerate(WINDOW):
             d_rows[places + step] += d_windows[:, i * width : (i + 1) * width]
         if backprop_context is not None:
-            d_states = xp.zeros_like(d_rows[:-1])
+            d_states = np.zeros_like(d_rows[:-1])
             d_states[places] = d_rows[places]
             d_rows = backprop_context(d_states)
-        d_flat = xp.zeros((n_tokens, width), dtype=d_windows.dtype)
+        d_flat = np.zeros((n_tokens, width), dtype=d_windows.dtype)
         d_flat[words] = d_rows[places]
-        return xp.split(d_flat, starts[1:-1])
+        return np.split(d_flat, starts[1:-1])
 
     return scores, backprop

@@ -8,7 +8,6 @@ this term their arcs would also have equal scores. As in the feature lists of Ju
 from functools import lru_cache
 
 import numpy as np
-from thinc.api import get_array_module
 
 from spacy_rootmind.network.types import Floats2d, Floats3d, Ints1d, Ints2d
 
@@ -47,73 +46,20 @@ def bucket_table(m: int) -> Ints2d:
     return _cached_buckets.__wrapped__(m)
 
 
-@lru_cache(maxsize=128)
-def sum_ranges(m: int, over_heads: bool) -> tuple[Ints2d, Ints2d]:
-    """Find the first and the last (exclusive) arc of each bucket, two arrays (m, N_BUCKETS).
+def collect(scores: Floats3d, buckets: Ints2d, *, over_heads: bool) -> Floats3d:
+    """Sum scores of arcs (b, m, m) by their bucket, into (b, m, N_BUCKETS).
 
-    A dependent's arcs lie along a row and a head's along a column. The arcs of a bucket are
-    contiguous in both, so that sums over a bucket are differences of running sums.
+    The positions of the result are dependents, each with the sums over its heads, or heads with the
+    sums over their dependents. `buckets` is `bucket_table(m)`.
     """
-    own = np.arange(m)[:, None]
-    near, far = np.array(BOUNDS), np.array([*BOUNDS[1:], m])
-    before = own - far + 1, own - near + 1
-    after = own + near, own + far
-    # The first buckets are of heads before their dependents, or dependents after their heads.
-    sides = (before, after) if over_heads else (after, before)
-    starts = np.concatenate([np.zeros((m, 1), int), *(side[0] for side in sides)], axis=1)
-    stops = np.concatenate([np.ones((m, 1), int), *(side[1] for side in sides)], axis=1)
-    # Position 0 is ROOT, which only the first bucket's arcs touch.
-    starts[:, 1:], stops[:, 1:] = starts[:, 1:].clip(1, m), stops[:, 1:].clip(1, m)
-    if not over_heads:
-        starts[:, ROOT_BUCKET] = stops[:, ROOT_BUCKET] = 0
-        starts[0], stops[0] = 0, 0
-        starts[0, ROOT_BUCKET], stops[0, ROOT_BUCKET] = min(1, m), m
-    return starts, stops
-
-
-def spread(by_bucket: Floats3d, buckets: Ints2d, *, over_heads: bool) -> Floats3d:
-    """Expand scores per bucket to scores per arc.
-
-    Parameters
-    ----------
-    by_bucket : float array of shape (b, m, N_BUCKETS)
-        A score for each position and bucket.
-    buckets : int array of shape (m, m)
-        `bucket_table(m)`, on the device of the scores.
-    over_heads : bool
-        Whether the positions are dependents, rather than heads.
-
-    Returns
-    -------
-    scores : float array of shape (b, m, m), indexed [dep, head]
-    """
-    xp = get_array_module(by_bucket)
-    b, m, _ = by_bucket.shape
-    own = xp.arange(m)[:, None] if over_heads else xp.arange(m)[None, :]
-    flat = by_bucket.reshape((b, m * N_BUCKETS))
-    return xp.take(flat, own * N_BUCKETS + buckets, axis=1)
-
-
-def collect(scores: Floats3d, ranges: tuple[Ints2d, Ints2d], *, over_heads: bool) -> Floats3d:
-    """Sum (b, m, m) into (b, m, N_BUCKETS): the transpose of `spread`.
-
-    Row 0 and the diagonal must be zero. `ranges` come from `sum_ranges(m, over_heads)`, on the
-    device of the scores.
-    """
-    xp = get_array_module(scores)
     b, m, _ = scores.shape
-    starts, stops = ranges
-    running = xp.zeros((b, m, m + 1), dtype=scores.dtype)
-    running[:, :, 1:] = xp.cumsum(scores if over_heads else scores.transpose((0, 2, 1)), axis=2)
-    flat = running.reshape((b, m * (m + 1)))
-    own = xp.arange(m)[:, None] * (m + 1)
-    upper = xp.take(flat, own + stops, axis=1)
-    lower = xp.take(flat, own + starts, axis=1)
-    return upper - lower
+    own = np.arange(m)[:, None] if over_heads else np.arange(m)
+    places = own * N_BUCKETS + buckets + (m * N_BUCKETS * np.arange(b))[:, None, None]
+    sums = np.bincount(places.ravel(), scores.ravel(), b * m * N_BUCKETS)
+    return sums.reshape((b, m, N_BUCKETS)).astype(scores.dtype)
 
 
 def collect_flat(d_scores: Floats2d, buckets: Ints1d) -> Floats2d:
     """Sum rows (k, w) by their bucket into (N_BUCKETS, w)."""
-    xp = get_array_module(d_scores)
-    one_hot = (xp.arange(N_BUCKETS)[:, None] == buckets[None, :]).astype(d_scores.dtype)
+    one_hot = (np.arange(N_BUCKETS)[:, None] == buckets[None, :]).astype(d_scores.dtype)
     return one_hot @ d_scores

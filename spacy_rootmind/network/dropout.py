@@ -23,6 +23,6 @@ def sentence_dropout(
     if not is_train or rate <= 0.0:
         return X, lambda dX: dX
     masks = model.ops.get_dropout_mask((len(layout.lengths), X.shape[1]), rate)
-    sentences = layout.on_device.sentence_of_row
+    sentences = layout.sentence_of_row
     mask = masks[sentences if rows is None else sentences[rows]]
     return X * mask, lambda dX: dX * mask

@@ -9,14 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from thinc.api import Linear, Maxout, Model, NumpyOps, glorot_uniform_init, uniform_init
+from thinc.api import Linear, Maxout, Model, glorot_uniform_init, uniform_init
 
 from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network import distance
 from spacy_rootmind.network.dropout import RATE, sentence_dropout
 from spacy_rootmind.network.layout import Layout
-from spacy_rootmind.network.ops import Compiled, Predict, Read, prepare_dense
-from spacy_rootmind.network.transfer import to_device, to_host
+from spacy_rootmind.network.ops import HOST, Compiled, Predict, Read, prepare_dense, run_layer
 from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.network.types import Floats2d, Floats3d, Ints1d
 
@@ -44,12 +43,12 @@ class LabelInput(NamedTuple):
     ----------
     rows : float array of shape (n_rows, width)
     layout : Layout
-    deps, heads : numpy int array of shape (n_arcs,)
+    deps, heads : int array of shape (n_arcs,)
         Flat rows.
     kept : dict, optional
         In prediction, layers keep here what depends on the rows alone, for other arcs.
     buckets : int array of shape (n_arcs,), optional
-        The buckets of the arcs' distances, which both terms read; they have all arcs on the device.
+        The buckets of the arcs' distances, for both terms.
     """
 
     rows: Floats2d
@@ -115,6 +114,7 @@ def BiaffineLabels(
         dims={"nO": nO, "nI": nI, "nH": hidden_width},
         layers=[biaffine_term(hidden_width, dropout, rank), perceptron_term(hidden_width, dropout)],
         attrs={NULL_LABEL: null_label},
+        ops=HOST,
     )
 
 
@@ -160,7 +160,7 @@ def forward(
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
     """Add both terms; the callback takes the scores' gradient to the rows' gradient."""
     biaffine_term, perceptron_term = model.layers
-    deps, heads, buckets = to_device(model.ops.xp, _as_arcs(X))
+    deps, heads, buckets = _as_arcs(X)
     given = X._replace(deps=deps, heads=heads, buckets=buckets)
     biaffine, backprop_biaffine = biaffine_term(given, is_train)
     perceptron, backprop_perceptron = perceptron_term(given, is_train)
@@ -172,7 +172,7 @@ def forward(
 
 
 def _as_arcs(X: LabelInput) -> tuple[Ints1d, Ints1d, Ints1d]:
-    """Return dependents, heads and the buckets of their distances, in NumPy arrays."""
+    """Return dependents, heads and the buckets of their distances."""
     deps, heads = X.deps.astype(np.intp, copy=False), X.heads.astype(np.intp, copy=False)
     return deps, heads, X.layout.arc_distances(deps, heads)
 
@@ -200,6 +200,7 @@ def biaffine_term(
         params=params,
         layers=[Maxout(nO=hidden_width, nP=2), Maxout(nO=hidden_width, nP=2)],
         attrs={RATE: dropout},
+        ops=HOST,
     )
 
 
@@ -253,17 +254,18 @@ def _read_side(
     Appends a one to each row of the hidden layer, and projects the rows if the layer has a rank.
     """
     ops, name = model.ops, PROJECTIONS[side]
-    hidden, backprop_hidden = model.layers[side](X.rows, is_train)
+    hidden, backprop_hidden = run_layer(model.layers[side], X.rows, is_train)
     hidden, drop = sentence_dropout(model, X.layout, hidden, is_train)
     if not model.has_param(name):
-        ones = ops.xp.ones((hidden.shape[0], 1), dtype=hidden.dtype)
-        extended = ops.xp.concatenate((hidden, ones), axis=1)
+        ones = np.ones((hidden.shape[0], 1), dtype=hidden.dtype)
+        extended = np.concatenate((hidden, ones), axis=1)
         return extended, lambda d: backprop_hidden(drop(ops.as_contig(d[:, :-1])))
     weights: Floats2d = model.get_param(name)
 
     def backprop(d_projected: Floats2d) -> Floats2d:
-        of_rows = ops.gemm(hidden, d_projected, trans1=True)
-        model.inc_grad(name, ops.xp.concatenate((of_rows, d_projected.sum(axis=0)[None])))
+        of_rows: Any = ops.gemm(hidden, d_projected, trans1=True)
+        d_weights: Any = np.concatenate((of_rows, d_projected.sum(axis=0)[None]))
+        model.inc_grad(name, d_weights)
         return backprop_hidden(drop(ops.gemm(d_projected, weights[:-1], trans2=True)))
 
     return ops.gemm(hidden, weights[:-1]) + weights[-1], backprop
@@ -286,7 +288,7 @@ def _scatter(
     d_heads: Floats2d,
 ) -> tuple[Floats2d, Floats2d]:
     """Add the gradients of the arcs' two sides to their rows, which may have many arcs."""
-    all_deps, all_heads = model.ops.xp.zeros_like(like), model.ops.xp.zeros_like(like)
+    all_deps, all_heads = np.zeros_like(like), np.zeros_like(like)
     for rows, d_rows, total in ((X.deps, d_deps, all_deps), (X.heads, d_heads, all_heads)):
         model.ops.scatter_add(total, rows.astype("int32"), model.ops.as_contig(d_rows))
     return all_deps, all_heads
@@ -306,6 +308,7 @@ def perceptron_term(hidden_width: int, dropout: float) -> Model[LabelInput, OutT
         params={"C": None},
         layers=[Linear(nO=width), Linear(nO=width), Linear(nI=HIDDEN_FACTOR * hidden_width)],
         attrs={RATE: dropout},
+        ops=HOST,
     )
 
 
@@ -327,15 +330,12 @@ def perceptron_forward(
     """Score; each row is multiplied by A and B once, however many arcs it has."""
     ops = model.ops
     dep_layer, head_layer, output = model.layers
-    (A, backprop_A), (B, backprop_B) = dep_layer(X.rows, is_train), head_layer(X.rows, is_train)
+    A, backprop_A = run_layer(dep_layer, X.rows, is_train)
+    B, backprop_B = run_layer(head_layer, X.rows, is_train)
     C: Floats2d = model.get_param("C")
-    if isinstance(ops, NumpyOps):
-        hidden, which = kernel.arc_maxout(A, B, C, X.deps, X.heads, X.buckets)
-    else:
-        sums = A[X.deps] + B[X.heads] + C[X.buckets]
-        hidden, which = ops.maxout(sums.reshape((sums.shape[0], -1, 2)))
+    hidden, which = kernel.arc_maxout(A, B, C, X.deps, X.heads, X.buckets)
     hidden, drop = sentence_dropout(model, X.layout, hidden, is_train, X.deps)
-    scores, backprop_output = output(hidden, is_train)
+    scores, backprop_output = run_layer(output, hidden, is_train)
 
     def backprop(d_scores: OutT) -> Floats2d:
         d_hidden = drop(backprop_output(d_scores))
@@ -450,9 +450,8 @@ def iterate_label_scores(
         if trees.forced_labels is not None:
             labels = trees.forced_labels[deps[chunk]]
             fixed: Any = np.flatnonzero(labels)
-            rows, columns = to_device(labeller.ops.xp, [fixed, labels[fixed] - 1])
-            scores[rows] = -np.inf
-            scores[rows, columns] = 0.0
+            scores[fixed] = -np.inf
+            scores[fixed, labels[fixed] - 1] = 0.0
         yield start, scores
 
 
@@ -463,16 +462,13 @@ def find_best_labels(
 
     Scores are divided by the temperature.
     """
-    xp = labeller.ops.xp
     labels, log_probs = np.empty(len(deps), dtype=np.int64), np.empty(len(deps))
     for start, scores in iterate_label_scores(labeller, trees, deps, heads):
         behind = scores - scores.max(axis=1, keepdims=True)
-        totals = xp.exp(behind / temperature).sum(axis=1)
-        total, best = totals, scores.argmax(axis=1)
-        if xp is not np:
-            total, best = to_host(xp, [total, best])
-        own = slice(start, start + len(best))
-        labels[own], log_probs[own] = best + 1, -np.log(total.astype(np.float64))
+        totals = np.exp(behind / temperature).sum(axis=1)
+        own = slice(start, start + len(scores))
+        labels[own] = scores.argmax(axis=1) + 1
+        log_probs[own] = -np.log(totals.astype(np.float64))
     return labels, log_probs
 
 
@@ -483,10 +479,9 @@ def find_label_log_probs(
 
     Column i is that of label number i + 1. Scores are divided by the temperature.
     """
-    ops = labeller.ops
     parts = [np.zeros((0, labeller.get_dim("nO")))]
     for _, scores in iterate_label_scores(labeller, trees, deps, heads):
-        log_weights = ops.to_numpy(scores).astype(np.float64)
+        log_weights = scores.astype(np.float64)
         behind = (log_weights - log_weights.max(axis=1, keepdims=True)) / temperature
         parts.append(behind - np.log(np.exp(behind).sum(axis=1, keepdims=True)))
     return np.concatenate(parts)
@@ -507,10 +502,9 @@ def find_probable_labels(
     by the temperature. Returns the index of each arc that is found in `deps`, the number of its
     label, from 1, and the probability of arc and label together.
     """
-    ops = labeller.ops
     found = [(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0))]
     for start, scores in iterate_label_scores(labeller, trees, deps, heads):
-        label_probs = ops.to_numpy(ops.softmax(scores / temperature)).astype(np.float64)
+        label_probs = HOST.softmax(scores / temperature).astype(np.float64)
         probs = label_probs * arc_probs[start : start + len(label_probs), None]
         arcs, columns = np.nonzero(probs >= threshold)
         found.append((arcs + start, columns, probs[arcs, columns]))

@@ -24,7 +24,13 @@ from spacy_rootmind.network.boundaries import NOT_A_WORD, BoundaryInput
 from spacy_rootmind.network.label_scorer import NULL_LABEL, LabelInput
 from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.network.listeners import GRAD_FACTOR
-from spacy_rootmind.network.tree_scorer import TreeGradient, TreeInput, TreeScores, flat_tokens
+from spacy_rootmind.network.tree_scorer import (
+    TreeGradient,
+    TreeInput,
+    TreeScores,
+    flat_tokens,
+    lay_out,
+)
 from spacy_rootmind.network.types import Floats1d, Floats2d, Ints1d, Ints2d
 
 # Attributes of words that need no component before the parser.
@@ -229,7 +235,7 @@ def _forward_trees(
     model: LinearTreeModel, X: TreeInput, is_train: bool
 ) -> tuple[TreeScores, Callable[[TreeGradient], list[Floats2d]]]:
     """Score; the callback adds the gradient of the weights, and returns zeros for the input."""
-    layout = Layout.from_lengths(model.ops, [len(words) for doc in X.sentences for words in doc])
+    layout = lay_out(X)
     none = np.zeros((0, model.get_dim("nI")), dtype=np.uint64)
     attributes = np.concatenate([none, *X.vectors])[flat_tokens(X)]
     n_attrs = model.attrs[N_ATTRS]

@@ -8,7 +8,8 @@ imported.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from thinc.api import Model
+import numpy as np
+from thinc.api import Model, get_array_module, to_numpy
 
 from spacy_rootmind.compat import (
     CURATED_LISTENER,
@@ -64,7 +65,8 @@ def token_vectors(
 ) -> tuple[list[Floats2d], Callable[[list[Floats2d]], Docs]]:
     """Compute the vectors of all tokens by a parser's tok2vec, of shape (n_tokens, width) per Doc.
 
-    If they come from a listener, their gradient is multiplied by GRAD_FACTOR.
+    They are copied to NumPy arrays, and their gradient to where they were found. If they come from
+    a listener, their gradient is multiplied by GRAD_FACTOR.
 
     For a Doc that is empty or all whitespace, a transformer has no word pieces and its listener
     returns vectors of width 0. They are replaced by zeros and get no gradient.
@@ -82,16 +84,21 @@ def token_vectors(
     found, backprop_found = tok2vec(list(docs), is_train)
     if listeners:
         _require_shapes(listeners[0], docs, found, width)
-    vectors = [own if own.shape[1] else model.ops.alloc2f(len(own), width) for own in found]
+    vectors = [to_numpy(own) if own.shape[1] else np.zeros((len(own), width), "f") for own in found]
 
     def backprop(d_vectors: list[Floats2d]) -> Docs:
         if listeners:
             d_vectors = [d * model.attrs[GRAD_FACTOR] for d in d_vectors]
-        return backprop_found(
-            [d if own.shape[1] else d[:, :0] for own, d in zip(found, d_vectors, strict=True)]
-        )
+        d_found = [d if own.shape[1] else d[:, :0] for own, d in zip(found, d_vectors, strict=True)]
+        return backprop_found(as_arrays_like(found, d_found))
 
     return vectors, backprop
+
+
+def as_arrays_like(found: list[Floats2d], gradients: list[Floats2d]) -> list[Floats2d]:
+    """Copy the gradients of what a layer found to where it is, in C order."""
+    pairs = zip(found, gradients, strict=True)
+    return [get_array_module(own).asarray(np.ascontiguousarray(d)) for own, d in pairs]
 
 
 def require_vectors(listeners: Sequence[Tok2Vec], docs: Docs, reader: str = "parser") -> None:

@@ -1,15 +1,16 @@
 """Forward passes of layers on a CPU: compiled loops, weights prepared once, kept embeddings.
 
-The network's own layers run the loops of `kernel.layers` where their operations are `NumpyOps`,
-whose own loops also take NumPy's arrays in single precision. Thinc's layers get them from
-`use_fast_cpu`.
+The network's own layers run the loops of `kernel.layers`, on arrays of NumPy in single precision.
+Thinc's layers get compiled loops from `use_fast_cpu`. Only they compute on a GPU, in training: see
+`run_layer`.
 """
 
 from collections.abc import Callable
 from operator import is_
 from typing import Any, TypeAlias
 
-from thinc.api import LayerNorm, Linear, Maxout, Model, NumpyOps
+import numpy as np
+from thinc.api import LayerNorm, Linear, Maxout, Model, NumpyOps, to_numpy
 
 from spacy_rootmind.compat import Softmax_v2, forward_of, parameters_of, set_forward
 from spacy_rootmind.kernel import layers as kernel
@@ -19,6 +20,10 @@ Forward: TypeAlias = Callable[[Any, Any, bool], tuple[Any, Callable]]
 Predict: TypeAlias = Callable[[Any], Any]
 Read: TypeAlias = Callable[[Any, str], Any]
 """Reads a parameter of a layer, from which its prediction is prepared."""
+
+
+# The operations of the network's own layers.
+HOST = NumpyOps(use_blis=False)
 
 
 class Compiled:
@@ -34,7 +39,7 @@ class Compiled:
         argument. Returns the function from the layer's input to its output in prediction, or None
         if there is none for such a layer.
     forward : callable
-        The forward pass in training and on other devices.
+        The forward pass in training, and of Thinc's layers on a GPU.
     """
 
     def __init__(self, prepare: Callable[[Read, Any], Predict | None], forward: Forward) -> None:
@@ -66,13 +71,22 @@ class Compiled:
             places.append(parameters_of(layer))
             keys.append((layer.id, name))
             arrays.append(layer.get_param(name))
-            return arrays[-1]
+            return to_numpy(arrays[-1])
 
         predict = self.prepare(read, model)
         if any(array.dtype != "float32" for array in arrays):
             predict = None
         self._prepared = model, places, keys, arrays, predict
         return predict
+
+
+def run_layer(layer: Any, X: Any, is_train: bool) -> tuple[Any, Callable]:
+    """Run a layer on NumPy arrays, which are copied to where its weights are, and back."""
+    ops = layer.ops
+    if ops.xp is np:
+        return layer(X, is_train)
+    found, backprop = layer(ops.asarray(X), is_train)
+    return to_numpy(found), lambda d_found: to_numpy(backprop(ops.asarray(d_found)))
 
 
 def prepare_layer(read: Read, layer: Any) -> Any:
@@ -103,10 +117,9 @@ def use_fast_cpu(model: Model[Any, Any]) -> Model[Any, Any]:
     model : Model
         The same.
     """
-    numpy_blas = NumpyOps(use_blis=False)
     for node in model.walk():
         if type(node.ops) is NumpyOps:
-            node.ops = numpy_blas
+            node.ops = HOST
         compiled: Any = _COMPILED.get(forward_of(node))
         if compiled is not None:
             set_forward(node, compiled())

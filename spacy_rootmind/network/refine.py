@@ -7,13 +7,12 @@ With them, the second scores of an arc depend on likely siblings and grandparent
 
 from collections.abc import Callable
 
-import numpy as np
-from thinc.api import LayerNorm, Maxout, Model, get_array_module
+from thinc.api import LayerNorm, Maxout, Model
 
 from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network.dropout import RATE, sentence_dropout
-from spacy_rootmind.network.layout import Bucket, Layout
-from spacy_rootmind.network.ops import Compiled, Predict, Read, prepare_dense
+from spacy_rootmind.network.layout import Layout
+from spacy_rootmind.network.ops import HOST, Compiled, Predict, Read, prepare_dense, run_layer
 from spacy_rootmind.network.types import Floats2d, Floats3d
 
 InT = tuple[Floats2d, list[Floats3d], Layout]
@@ -46,6 +45,7 @@ def Refine(dropout: float, nI: int | None = None) -> Model[InT, OutT]:
         dims={"nI": nI},
         layers=[Maxout(nO=nI, nI=None if nI is None else 3 * nI, nP=3), LayerNorm(nI=nI)],
         attrs={RATE: dropout},
+        ops=HOST,
     )
 
 
@@ -60,35 +60,6 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -
         layer.initialize()
 
 
-def softmax_heads(scores: Floats3d, bucket: Bucket) -> Floats3d:
-    """Compute the softmax over heads; zero in row 0, on the diagonal and in the padding."""
-    allowed = bucket.allowed
-    masked = scores + (allowed - 1.0) * 1e9
-    masked -= masked.max(axis=2, keepdims=True)
-    # exp of a masked score is 0, except in rows without any allowed head.
-    weights = get_array_module(scores).exp(masked) * allowed
-    weights /= weights.sum(axis=2, keepdims=True) + (allowed.sum(axis=2, keepdims=True) == 0)
-    return weights
-
-
-def add_context(
-    rows: Floats2d, scores: list[Floats3d], layout: Layout
-) -> tuple[Floats2d, list[Floats3d]]:
-    """Join each row with its likely head and dependents; also returns P."""
-    buckets = layout.buckets
-    if layout.is_compiled:
-        return kernel.add_context(np.ascontiguousarray(rows), scores, buckets)
-    width = rows.shape[1]
-    probs = [softmax_heads(S, bucket) for S, bucket in zip(scores, buckets, strict=True)]
-    context = get_array_module(rows).zeros((rows.shape[0], 3 * width), dtype=rows.dtype)
-    context[:, :width] = rows
-    for bucket, P in zip(buckets, probs, strict=True):
-        Xp = bucket.pad(rows)
-        bucket.add_unpadded(P @ Xp, context[:, width : 2 * width])
-        bucket.add_unpadded(P.transpose((0, 2, 1)) @ Xp, context[:, 2 * width :])
-    return context, probs
-
-
 def prepare(read: Read, model: Model[InT, OutT]) -> Predict:
     """Prepare the weights for prediction on a CPU."""
     layer, norm = model.layers
@@ -96,7 +67,7 @@ def prepare(read: Read, model: Model[InT, OutT]) -> Predict:
 
     def predict(X: InT) -> OutT:
         rows, scores, layout = X
-        return mix(add_context(rows, scores, layout)[0], rows)
+        return mix(kernel.add_context(rows, scores, layout.buckets)[0], rows)
 
     return predict
 
@@ -106,20 +77,19 @@ def forward(
 ) -> tuple[OutT, Callable[[OutT], tuple[Floats2d, list[Floats3d]]]]:
     """Refine the rows; the callback returns (gradient of rows, gradients of scores)."""
     rows, scores, layout = X
-    buckets = layout.on_device.buckets
     mix, norm = model.layers
     width = rows.shape[1]
-    context, probs = add_context(rows, scores, layout.on_device)
-    update, backprop_mix = mix(context, is_train)
+    context, probs = kernel.add_context(rows, scores, layout.buckets)
+    update, backprop_mix = run_layer(mix, context, is_train)
     update, drop = sentence_dropout(model, layout, update, is_train)
-    refined, backprop_norm = norm(rows + update, is_train)
+    refined, backprop_norm = run_layer(norm, rows + update, is_train)
 
     def backprop(d_refined: OutT) -> tuple[Floats2d, list[Floats3d]]:
         d_sum = backprop_norm(d_refined)
         d_context = backprop_mix(drop(d_sum))
         d_rows = d_sum + d_context[:, :width]
         d_scores = []
-        for bucket, P in zip(buckets, probs, strict=True):
+        for bucket, P in zip(layout.buckets, probs, strict=True):
             Xp = bucket.pad(rows)
             d_heads = bucket.pad(d_context[:, width : 2 * width])
             d_deps = bucket.pad(d_context[:, 2 * width :])

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,8 +9,7 @@ from numpy.typing import NDArray
 from thinc.api import Model, uniform_init
 
 from spacy_rootmind.network.layout import Layout
-from spacy_rootmind.network.ops import Compiled, Predict, Read, prepare_layer
-from spacy_rootmind.network.transfer import to_host
+from spacy_rootmind.network.ops import HOST, Compiled, Predict, Read, prepare_layer
 from spacy_rootmind.network.types import Floats2d, Floats3d, Ints1d
 
 
@@ -67,19 +65,6 @@ class TreeScores:
         """Arc scores to decode, one array of shape (b, m, m) per bucket."""
         return self.rounds[-1]
 
-    @cached_property
-    def arcs_on_host(self) -> list[NDArray[np.floating]]:
-        """All of `arcs` as NumPy arrays."""
-        xp = self.layout.ops.xp
-        return self.arcs if xp is np else to_host(xp, self.arcs)
-
-    @property
-    def rounds_on_host(self) -> list[list[NDArray[np.floating]]]:
-        """All of `rounds` as NumPy arrays."""
-        earlier = [arcs for own in self.rounds[:-1] for arcs in own]
-        copied = iter(to_host(self.layout.ops.xp, earlier))
-        return [[next(copied) for _ in own] for own in self.rounds[:-1]] + [self.arcs_on_host]
-
 
 # Its backward pass takes a TreeGradient, which Thinc's types have no place for.
 TreeModel = Model[Any, Any]
@@ -114,6 +99,7 @@ def TreeScorer(
         params={"root": None},
         layers=[*([] if qrnn is None else [qrnn]), arcs, labels, *refine],
         refs={"arcs": arcs, "labels": labels},
+        ops=HOST,
     )
 
 
@@ -133,7 +119,7 @@ def prepare(read: Read, model: TreeModel) -> Predict:
     refine = [prepare_layer(read, own) for own in model.layers if own.name == "refine"]
 
     def predict(X: TreeInput) -> TreeScores:
-        layout = lay_out(model, X)
+        layout = lay_out(X)
         rows, _ = _gather_rows(model, X, layout)
         for layer in context:
             rows = layer((rows, layout))
@@ -153,7 +139,7 @@ def forward(
     arcs = model.get_ref("arcs")
     qrnn = next((layer for layer in model.layers if layer.name == "qrnn"), None)
     refine = [layer for layer in model.layers if layer.name == "refine"]
-    layout = lay_out(model, X)
+    layout = lay_out(X)
     rows, backprop_rows = _gather_rows(model, X, layout)
     if qrnn is not None:
         rows, backprop_states = qrnn((rows, layout), is_train)
@@ -179,29 +165,28 @@ def forward(
     return TreeScores(layout, rounds, rows), backprop
 
 
-def lay_out(model: TreeModel, X: TreeInput) -> Layout:
+def lay_out(X: TreeInput) -> Layout:
     """Lay out the sentences of all Docs."""
-    return Layout.from_lengths(model.ops, [len(words) for doc in X.sentences for words in doc])
+    return Layout.from_lengths([len(words) for doc in X.sentences for words in doc])
 
 
 def _gather_rows(
     model: TreeModel, X: TreeInput, layout: Layout
 ) -> tuple[Floats2d, Callable[[Floats2d], list[Floats2d]]]:
     """Copy the vectors of scored tokens, and ROOT's, to their rows."""
-    xp, there, vectors = model.ops.xp, layout.on_device, X.vectors
+    vectors, tokens = X.vectors, flat_tokens(X)
     root = model.get_param("root")
-    tokens = model.ops.asarray(flat_tokens(X))
-    rows = xp.empty((layout.n_rows, root.shape[0]), dtype=root.dtype)
-    rows[there.roots] = root
+    rows = np.empty((layout.n_rows, root.shape[0]), dtype=root.dtype)
+    rows[layout.roots] = root
     if len(tokens):
-        flat = vectors[0] if len(vectors) == 1 else xp.concatenate(vectors)
-        rows[there.words] = flat[tokens]
+        flat = vectors[0] if len(vectors) == 1 else np.concatenate(vectors)
+        rows[layout.words] = flat[tokens]
 
     def backprop(d_rows: Floats2d) -> list[Floats2d]:
-        model.inc_grad("root", d_rows[there.roots].sum(axis=0))
-        d_flat = xp.zeros((sum(map(len, vectors)), root.shape[0]), dtype=d_rows.dtype)
-        d_flat[tokens] = d_rows[there.words]
-        return xp.split(d_flat, np.cumsum(list(map(len, vectors)))[:-1].tolist())
+        model.inc_grad("root", d_rows[layout.roots].sum(axis=0))
+        d_flat = np.zeros((sum(map(len, vectors)), root.shape[0]), dtype=d_rows.dtype)
+        d_flat[tokens] = d_rows[layout.words]
+        return np.split(d_flat, np.cumsum(list(map(len, vectors)))[:-1].tolist())
 
     return rows, backprop
 

@@ -20,13 +20,12 @@ from spacy.attrs import IDS, intify_attr
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
-from thinc.api import Model, get_array_module
+from thinc.api import Model, to_numpy
 
 from spacy_rootmind.annotation.sentences import words_of
 from spacy_rootmind.compat import ATTRIBUTE_EXTRACTOR, ListenedToComponent
 from spacy_rootmind.network.architecture import ParserModel, reading_layers
 from spacy_rootmind.network.listeners import Tok2Vec, listeners_in, require_vectors
-from spacy_rootmind.network.transfer import to_host
 from spacy_rootmind.pipeline.vectors import vocab_readers
 
 # Attributes that no token has until a component sets them, and a component that does. Every token
@@ -184,7 +183,7 @@ class Inputs:
 
 def _vectors_digest(vocab: Vocab) -> str:
     data: Any = vocab.vectors.data
-    return arrays_digest(get_array_module(data), [data[:: 1 + len(data) // DIGEST_ROWS]])
+    return arrays_digest([data[:: 1 + len(data) // DIGEST_ROWS]])
 
 
 def attributes_read(layers: Iterable[Tok2Vec]) -> list[str]:
@@ -212,13 +211,13 @@ def weights_digest(layers: Sequence[Model], names: str = "") -> str:
         for name in node.param_names
         if node.has_param(name)
     ]
-    return arrays_digest(layers[0].ops.xp, weights, names)
+    return arrays_digest(weights, names)
 
 
-def arrays_digest(xp: Any, arrays: Sequence[Any], names: str = "") -> str:
-    """Digest arrays of the module `xp`, rounded as packages round them."""
+def arrays_digest(arrays: Sequence[Any], names: str = "") -> str:
+    """Digest arrays, rounded as packages round them."""
     digest = hashlib.blake2b(names.encode("utf8"), digest_size=8)
-    for array in to_host(xp, arrays):
+    for array in map(to_numpy, arrays):
         digest.update(_rounded(array).tobytes())
     return digest.hexdigest()
 

@@ -109,7 +109,7 @@ def _parse_sentences(
     none = np.zeros(0, dtype=np.int32)
     parts = []
     if len(vectors) > 1:
-        vectors = [model.ops.xp.concatenate(vectors)]
+        vectors = [np.concatenate(vectors)]
     for batch in _batches(sentences, costs, MAX_SCORES):
         given = TreeInput(vectors, [[each.rows for each in batch]])
         scores = model.get_ref("trees").predict(given)
@@ -172,7 +172,7 @@ def _long_vectors(model: ParserModel, doc: Doc) -> Floats2d:
         piece = _copy_slice(doc, first, last)
         [seen] = find_vectors(model, [piece], is_train=False)[0]
         parts.append(seen[start - first : stop - first].copy())
-    return model.ops.xp.concatenate(parts)
+    return np.concatenate(parts)
 
 
 def _copy_slice(doc: Doc, first: int, last: int) -> Doc:
@@ -205,9 +205,8 @@ def _slices(n: int) -> Iterator[tuple[int, int, int, int]]:
 def _find_log_odds(
     model: ParserModel, vectors: list[Floats2d], words: Sequence[NDArray[np.int64]]
 ) -> NDArray[np.floating]:
-    boundaries = model.get_ref("boundaries").predict(BoundaryInput(vectors, words))
-    log_odds = model.ops.to_numpy(boundaries)
-    require_finite(np, log_odds, "boundary")
+    log_odds = model.get_ref("boundaries").predict(BoundaryInput(vectors, words))
+    require_finite(log_odds, "boundary")
     return log_odds
 
 

@@ -35,8 +35,9 @@ from spacy_rootmind.pipeline.prediction import PredictionContext, parse_docs
 from spacy_rootmind.pipeline.settings import Settings
 from spacy_rootmind.training.calibration import (
     collect_scores,
-    fit_label_temperature,
     fit_temperature,
+    head_loss,
+    label_loss,
 )
 from spacy_rootmind.training.objective import arcs_to_label, parser_loss, unscored_labels
 from spacy_rootmind.trees.conventions import MISSING
@@ -370,7 +371,6 @@ class RootMST(TrainablePipe):
 
     def _loss(self, gold: GoldBatch, scores: ParserScores) -> tuple[float, ParserGradient]:
         return parser_loss(
-            self.model.ops,
             gold,
             scores,
             self.settings.objective,
@@ -428,8 +428,9 @@ class RootMST(TrainablePipe):
             heads, labels = collect_scores(self._label_layer, gold, trees, self._label_columns())
             batches += heads
             label_batches += labels
-        self.cfg["label_temperature"] = fit_label_temperature(label_batches)
-        self.cfg["temperature"] = fit_temperature(batches, self.settings.projective)
+        of_heads = partial(head_loss, batches, projective=self.settings.projective)
+        self.cfg["label_temperature"] = fit_temperature(partial(label_loss, label_batches))
+        self.cfg["temperature"] = fit_temperature(of_heads)
         self.cfg.pop(serialization.FITTED_PROJECTIVE, None)
         if self.settings.projective:
             self.cfg[serialization.FITTED_PROJECTIVE] = True

@@ -128,7 +128,7 @@ class ScoredBatch:
             self.labeller, self.scores, deps, heads, self.context.label_temperature
         )
         # Other labels than a given one are impossible.
-        require_finite(np, log_probs.max(axis=1, initial=-np.inf), "label")
+        require_finite(log_probs.max(axis=1, initial=-np.inf), "label")
         return log_probs
 
 
@@ -166,8 +166,8 @@ def make_batch(
 
     Raises NoTreeError if no tree meets the constraints on a sentence.
     """
-    labeller, arc_scores = model.get_ref("labels"), scores.arcs_on_host
-    require_finite(np, arc_scores, "arc")
+    labeller, arc_scores = model.get_ref("labels"), scores.arcs
+    require_finite(arc_scores, "arc")
     batch = ScoredBatch(sentences, labeller, scores, arc_scores, context)
     if all(sentence.constraints is None for sentence in sentences):
         return batch
@@ -214,7 +214,7 @@ def find_trees(batch: ScoredBatch) -> ParsedBatch:
         labels, log_probs = find_best_labels(
             batch.labeller, batch.scores, deps, heads, batch.context.label_temperature
         )
-        require_finite(np, log_probs, "label")
+        require_finite(log_probs, "label")
         if settings.confidence:
             labelled.append((deps, heads, log_probs))
         return labels, log_probs

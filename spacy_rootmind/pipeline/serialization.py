@@ -19,6 +19,7 @@ from typing import Any
 
 import srsly
 from spacy.pipeline import TrainablePipe
+from thinc.api import to_numpy
 
 from spacy_rootmind.network.architecture import ParserModel
 from spacy_rootmind.network.dropout import RATE
@@ -30,7 +31,6 @@ from spacy_rootmind.network.half_precision import (
 from spacy_rootmind.network.label_scorer import NULL_LABEL
 from spacy_rootmind.network.linear import CONTEXT, N_ATTRS
 from spacy_rootmind.network.listeners import GRAD_FACTOR
-from spacy_rootmind.network.transfer import to_host
 from spacy_rootmind.pipeline.inputs import DIGESTS
 
 # Format of the saved parts; raised when it changes. `tests/saved` has a component of each format.
@@ -120,7 +120,7 @@ def save_folder(
 
 def _save(component: TrainablePipe, half_precision: bool = False) -> dict[str, bytes]:
     """Make the parts of a component."""
-    message = _on_host(component.model)
+    message = convert_weights(component.model.to_dict(), to_numpy)
     if half_precision:
         message = convert_weights(message, to_half_precision)
     weights = srsly.msgpack_dumps(message)
@@ -128,14 +128,6 @@ def _save(component: TrainablePipe, half_precision: bool = False) -> dict[str, b
     cfg = {**component.cfg, **inputs, "format": FORMAT, LAYERS: _layers_digest(component.model)}
     cfg[CHECKSUM] = _checksum(cfg, weights)
     return {"cfg": json.dumps(cfg, indent=2).encode("utf8"), "model": weights}
-
-
-def _on_host(model: ParserModel) -> dict[str, Any]:
-    """Serialize a network as Thinc does, with its weights in NumPy arrays."""
-    message = model.to_dict()
-    weights = [own for layer in message["params"] for own in layer.values() if own is not None]
-    found = iter(to_host(model.ops.xp, weights))
-    return convert_weights(message, lambda _: next(found))
 
 
 # --- loading -----------------------------------------------------------------------------------

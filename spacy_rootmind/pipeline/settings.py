@@ -11,7 +11,7 @@ from spacy.language import Language
 
 from spacy_rootmind.config_blocks import RegisteredFunction
 from spacy_rootmind.pipeline.alternatives import TreeMaker
-from spacy_rootmind.training.losses import MARGIN
+from spacy_rootmind.training.objective import MARGIN
 
 Objective = Literal["tree_crf", "head_selection", "perceptron"]
 Sentences = Literal["auto", "given", "doc"]

@@ -1,6 +1,6 @@
 """Temperatures that calibrate the probabilities of heads and labels."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,8 @@ from spacy_rootmind.trees.distribution import TreeDistribution
 
 # Range of temperatures; beyond it, distributions are practically uniform or certain.
 LEAST, MOST = 0.1, 20.0
-# Relative precision of the result.
-PRECISION = 0.01
+# Relative precision of the result, and the temperatures that are tried at once.
+PRECISION, N_STEPS = 0.01, 19
 
 Scored = tuple[NDArray[np.floating], NDArray[np.intp], NDArray[np.int64]]
 """Arc scores (b, m, m), lengths (b,), and gold heads (b, m), MISSING where unknown."""
@@ -35,46 +35,44 @@ def collect_scores(
     """
     scored: list[Scored] = []
     for arcs, bucket, heads in zip(
-        trees.arcs_on_host, trees.layout.buckets, gold_heads(gold, trees), strict=True
+        trees.arcs, trees.layout.buckets, gold_heads(gold, trees), strict=True
     ):
-        require_finite(np, arcs, "arc")
+        require_finite(arcs, "arc")
         scored.append((arcs, bucket.lengths, heads))
     deps, targets = labelled_words(gold, trees, columns)
     labelled = [
-        (labeller.ops.to_numpy(scores), targets[start : start + len(scores)])
+        (scores, targets[start : start + len(scores)])
         for start, scores in iterate_label_scores(labeller, trees, deps, gold.heads[deps])
     ]
     return scored, labelled
 
 
-def fit_temperature(batches: Sequence[Scored], projective: bool = False) -> float:
-    """Find the temperature under which gold heads are the most probable.
+def fit_temperature(loss: Callable[[float], float]) -> float:
+    """Find the temperature with the smallest loss, on ever finer grids, to one percent.
 
-    Minimizes the sum of -log P(gold head) over words, where P are the marginals of `scores /
-    temperature`, of projective trees alone if asked: first over a grid, then by golden-section
-    search to one percent. Returns 1 if no gold head is known.
+    1 if all have the same loss, as if nothing is known. The loss is `head_loss` or `label_loss`, by
+    which gold heads or labels are the most probable.
 
     References
     ----------
     Guo, Pleiss, Sun & Weinberger (2017), On Calibration of Modern Neural Networks, section 4.2.
     """
-    if not any((heads != MISSING).any() for _, _, heads in batches):
-        return 1.0
-    return _least(lambda temperature: head_loss(batches, temperature, projective))
-
-
-def fit_label_temperature(batches: Sequence[Labelled]) -> float:
-    """Find the temperature under which gold labels are the most probable on gold arcs.
-
-    Like `fit_temperature`, for labels. Returns 1 if no gold label is known.
-    """
-    if not any(len(labels) for _, labels in batches):
-        return 1.0
-    return _least(lambda temperature: label_loss(batches, temperature))
+    low, high = np.log(LEAST), np.log(MOST)
+    while high - low > PRECISION:
+        steps = np.linspace(low, high, N_STEPS)
+        losses = [loss(float(np.exp(step))) for step in steps]
+        if min(losses) == max(losses):
+            return 1.0
+        best = int(np.argmin(losses))
+        low, high = steps[max(best - 1, 0)], steps[min(best + 1, N_STEPS - 1)]
+    return float(np.exp((low + high) / 2))
 
 
 def head_loss(batches: Iterable[Scored], temperature: float, projective: bool = False) -> float:
-    """Sum -log P(gold head) over the words with a known head, in nats."""
+    """Sum -log P(gold head) over the words with a known head, in nats.
+
+    P are the marginals of `scores / temperature`, of projective trees alone if asked.
+    """
     total = 0.0
     for scores, lengths, heads in batches:
         marginals = TreeDistribution(
@@ -94,29 +92,3 @@ def label_loss(batches: Iterable[Labelled], temperature: float) -> float:
         right = cooled[np.arange(len(labels)), labels]
         total += float((np.logaddexp.reduce(cooled, axis=1) - right).sum())
     return total
-
-
-def _least(loss: Callable[[float], float]) -> float:
-    """Find the temperature with the smallest loss."""
-    steps = np.linspace(np.log(LEAST), np.log(MOST), 19)
-    losses = [loss(float(np.exp(step))) for step in steps]
-    best = int(np.argmin(losses))
-    low, high = float(steps[max(best - 1, 0)]), float(steps[min(best + 1, len(steps) - 1)])
-    return float(np.exp(_golden_section(lambda x: loss(float(np.exp(x))), low, high)))
-
-
-def _golden_section(loss: Callable[[float], float], low: float, high: float) -> float:
-    """Find the minimum of the loss between two places, to `PRECISION`."""
-    ratio = (5**0.5 - 1) / 2
-    left, right = high - ratio * (high - low), low + ratio * (high - low)
-    at_left, at_right = loss(left), loss(right)
-    while high - low > PRECISION:
-        if at_left < at_right:
-            high, right, at_right = right, left, at_left
-            left = high - ratio * (high - low)
-            at_left = loss(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + ratio * (high - low)
-            at_right = loss(right)
-    return (low + high) / 2

@@ -3,29 +3,34 @@
 Pure functions of their arguments: no layer runs here, and no gradient is accumulated.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
-from thinc.api import Ops
 
 from spacy_rootmind.annotation.gold import GoldBatch, drop_contradictions
 from spacy_rootmind.annotation.reading import NO_LABEL
 from spacy_rootmind.annotation.teacher_records import TeacherTarget
 from spacy_rootmind.network.architecture import ParserGradient, ParserScores, require_finite
-from spacy_rootmind.network.label_scorer import ChosenArcs, LabelScores
+from spacy_rootmind.network.label_scorer import ChosenArcs
 from spacy_rootmind.network.layout import Bucket, Layout
-from spacy_rootmind.network.transfer import to_device, to_host
+from spacy_rootmind.network.ops import HOST
 from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.network.types import Floats1d, Floats2d, Floats3d, Ints1d, Ints2d
-from spacy_rootmind.training.losses import (
-    MARGIN,
-    Loss,
-    boundary_loss,
-    choose_loss,
-)
+from spacy_rootmind.trees import losses
 from spacy_rootmind.trees.conventions import MISSING, ROOT
-from spacy_rootmind.trees.losses import tree_cross_entropy
+
+# The default of the component's setting `margin`.
+MARGIN = 1.0
+
+# Called with scores, gold heads and lengths, over trees with a single root.
+Loss = Callable[..., losses.Loss]
+OBJECTIVES: dict[str, Loss] = {
+    "head_selection": losses.head_selection,
+    "tree_crf": losses.tree_crf,
+    "perceptron": losses.perceptron,
+}
 
 # Weight of the arc scores of all rounds of refinement but the last, whose weight is 1.
 EARLY_ROUND_WEIGHT = 0.5
@@ -36,7 +41,6 @@ NULL_WEIGHT = 1.0
 
 
 def parser_loss(
-    ops: Ops,
     gold: GoldBatch,
     scores: ParserScores,
     objective: str,
@@ -54,61 +58,48 @@ def parser_loss(
             "expected label scores of the gold arcs, received none: give `arcs_to_label` to the "
             "network as `choose_arcs`"
         )
-    xp = ops.xp
-    arc_losses, rounds = _arc_loss(xp, gold, scores.trees, objective, margin)
-    truths: Floats1d = gold.boundaries.astype("f4")
-    targets = [arcs.targets for arcs, _ in scores.labels]
-    there, *targets = to_device(xp, [truths, *targets])
-    label_losses, d_labels = _label_loss(ops, scores.labels, targets)
-    losses, d_boundaries = arc_losses + label_losses, None
+    total, rounds = _arc_loss(gold, scores.trees, objective, margin)
+    d_labels: list[Floats2d] = []
+    for arcs, own in scores.labels:
+        loss, gradient = _label_cross_entropy(own, arcs.targets)
+        total += loss * arcs.weight
+        d_labels.append(gradient * arcs.weight)
+    d_boundaries = None
     if finds_boundaries:
-        loss, d_boundaries = boundary_loss(scores.boundaries, there)
-        losses.append((loss, 1.0))
-    return _sum_losses(xp, losses), ParserGradient(rounds, d_labels, d_boundaries)
-
-
-# A number, or an array of one on the network's device, and its weight.
-WeightedLoss = tuple[Any, float]
-
-
-def _sum_losses(xp: Any, losses: Sequence[WeightedLoss]) -> float:
-    """Sum losses by their weights; those on the device are copied at once."""
-    on_device = iter(to_host(xp, [loss for loss, _ in losses if not isinstance(loss, float)]))
-    on_host = [loss if isinstance(loss, float) else float(next(on_device)) for loss, _ in losses]
-    return sum((loss * weight for loss, (_, weight) in zip(on_host, losses, strict=True)), 0.0)
+        truths: Floats1d = gold.boundaries.astype("f4")
+        loss, d_boundaries = boundary_loss(scores.boundaries, truths)
+        total += loss
+    return total, ParserGradient(rounds, d_labels, d_boundaries)
 
 
 # --- arcs --------------------------------------------------------------------------------------
 
 
 def _arc_loss(
-    xp: Any, gold: GoldBatch, scores: TreeScores, objective: str, margin: float
-) -> tuple[list[WeightedLoss], list[list[Floats3d]]]:
-    """Find the losses of all buckets in all rounds, and the gradients of each round's scores.
-
-    They are found on the host, for which scores and gradients are copied once.
-    """
-    gold_loss, layout = choose_loss(objective, margin), scores.layout
-    require_finite(np, scores.arcs_on_host, "arc")
-    losses: list[WeightedLoss] = []
+    gold: GoldBatch, scores: TreeScores, objective: str, margin: float
+) -> tuple[float, list[list[Floats3d]]]:
+    """Sum the losses of all buckets in all rounds; also the gradients of each round's scores."""
+    gold_loss, layout = OBJECTIVES[objective], scores.layout
+    if objective == "perceptron":
+        gold_loss = partial(gold_loss, margin=margin)
+    require_finite(scores.arcs, "arc")
+    total = 0.0
     gradients: list[list[Floats3d]] = [[] for _ in scores.rounds]
-    rounds = scores.rounds_on_host
     for i, (bucket, padded) in enumerate(
         zip(layout.buckets, gold_heads(gold, scores), strict=True)
     ):
         # Losses over trees need heads that form one.
         heads = drop_contradictions(padded, bucket.lengths)
         parts = _parts_of_bucket(gold, bucket, heads, gold_loss)
-        for step, arcs in enumerate(rounds):
-            weight = 1.0 if step == len(rounds) - 1 else EARLY_ROUND_WEIGHT
+        for step, arcs in enumerate(scores.rounds):
+            weight = 1.0 if arcs is scores.arcs else EARLY_ROUND_WEIGHT
             gradient = np.empty_like(arcs[i])
             for places, loss, target in parts:
                 own, lengths = arcs[i][places], bucket.lengths[places]
                 each, gradient[places] = loss(own, target, lengths=lengths)
-                losses.append((float(each.sum()), weight))
+                total += float(each.sum()) * weight
             gradients[step].append(gradient * weight)
-    sent = iter(to_device(xp, [own for step in gradients for own in step]))
-    return losses, [[next(sent) for _ in step] for step in gradients]
+    return total, gradients
 
 
 # The places of sentences in a bucket, their loss, and its target: gold heads or arc marginals.
@@ -128,7 +119,7 @@ def _parts_of_bucket(
     for own, place in zip(marginals, places.tolist(), strict=True):
         found = gold.targets[bucket.sentences[place]].marginals
         own[: len(found), : len(found)] = found
-    parts: BucketParts = [(places, tree_cross_entropy, marginals)]
+    parts: BucketParts = [(places, losses.tree_cross_entropy, marginals)]
     if len(others):
         parts.append((others, gold_loss, heads[others]))
     return parts
@@ -140,6 +131,24 @@ def gold_heads(gold: GoldBatch, scores: TreeScores) -> list[Ints2d]:
     roots = layout.roots[layout.sentence_of_row]
     local = np.where(gold.heads == MISSING, MISSING, gold.heads - roots)
     return layout.pad(local, MISSING)
+
+
+# --- sentence starts ---------------------------------------------------------------------------
+
+
+def boundary_loss(scores: Floats1d, truths: Floats1d | Ints1d) -> tuple[float, Floats1d]:
+    """Sum the cross entropy of sentence starts, in nats; returns it with its gradient.
+
+    Scores are the log-odds that a token starts a sentence, truths the probability that it does: 1
+    or 0 where that is known, a teacher's otherwise, and MISSING where unknown; all of shape (n,).
+    """
+    known = truths != MISSING
+    # log(1 + exp(z)) without overflow, z the log-odds of each wrong answer.
+    rest = np.log1p(np.exp(-np.abs(scores)))
+    each = truths * np.maximum(-scores, 0.0) + (1.0 - truths) * np.maximum(scores, 0.0) + rest
+    share = np.exp(np.minimum(scores, 0.0) - rest)
+    gradient = ((share - truths) * known).astype(scores.dtype)
+    return float((each * known).sum()), gradient
 
 
 # --- labels ------------------------------------------------------------------------------------
@@ -229,7 +238,7 @@ def wrong_arcs(scores: TreeScores, padded_heads: list[Ints2d]) -> tuple[Ints1d, 
     `padded_heads` come from `gold_heads`. Returns the flat rows of dependents and heads.
     """
     all_deps, all_heads = [np.zeros(0, dtype="i8")], [np.zeros(0, dtype="i8")]
-    buckets = zip(scores.layout.buckets, scores.arcs_on_host, padded_heads, strict=True)
+    buckets = zip(scores.layout.buckets, scores.arcs, padded_heads, strict=True)
     for bucket, arcs, padded in buckets:
         sentence, dep = np.nonzero(padded != MISSING)
         rivals = arcs[sentence, dep]
@@ -244,28 +253,15 @@ def wrong_arcs(scores: TreeScores, padded_heads: list[Ints2d]) -> tuple[Ints1d, 
     return np.concatenate(all_deps), np.concatenate(all_heads)
 
 
-def _label_loss(
-    ops: Ops, labels: Sequence[LabelScores], targets: Sequence[Any]
-) -> tuple[list[WeightedLoss], list[Floats2d]]:
-    """Find the cross entropy of the labels of chosen arcs; `targets` are theirs, on the device."""
-    losses: list[WeightedLoss] = []
-    gradients = []
-    for (arcs, scores), own in zip(labels, targets, strict=True):
-        loss, gradient = _label_cross_entropy(ops, scores, own)
-        losses.append((loss, arcs.weight))
-        gradients.append(gradient * arcs.weight)
-    return losses, gradients
-
-
-def _label_cross_entropy(ops: Ops, scores: Floats2d, targets: Any) -> tuple[Any, Floats2d]:
+def _label_cross_entropy(scores: Floats2d, targets: Any) -> tuple[float, Floats2d]:
     """Find the cross entropy of labels, by the column of each or the weights of all."""
-    probs = ops.softmax(scores)
-    log_probs = ops.xp.log(probs + 1e-30)
+    probs = HOST.softmax(scores)
+    log_probs = np.log(probs + 1e-30)
     if targets.ndim == 2:
         totals = targets.sum(axis=1, keepdims=True)
-        loss = -(targets * log_probs).sum()
+        loss = -float((targets * log_probs).sum())
         return loss, (probs * totals - targets).astype(probs.dtype)
-    each = ops.xp.arange(len(targets))
-    loss = -log_probs[each, targets].sum()
+    each = np.arange(len(targets))
+    loss = -float(log_probs[each, targets].sum())
     probs[each, targets] -= 1.0
     return loss, probs

@@ -10,7 +10,7 @@ For such tokens, `JoiningTokenizer` takes the place of spaCy's.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from spacy.tokenizer import Tokenizer
@@ -220,41 +220,14 @@ def _gains(
     right ones among n tokens that are found.
     """
     right, both = matches(readings, before)
-    values = {True: both - right, False: -right}
     changes: Counter[str] = Counter()
     for (text, gold), count in readings.items():
-        if before[text] != after[text]:
-            for string, gain in _changes(text, set(gold), before[text], after[text], values):
-                changes[string] += count * gain
+        old, new = before[text], after[text]
+        if old != new:
+            n_right = len(set(gold) & set(new)) - len(set(gold) & set(old))
+            changes[text] += count * (both * n_right - right * (len(new) - len(old)))
     gains: Counter[Rule] = Counter()
     for rule in rules:
         find = re.compile(rule.trigger).search
-        gains[rule] = sum(gain for string, gain in changes.items() if find(string))
+        gains[rule] = sum(gain for text, gain in changes.items() if find(text))
     return gains
-
-
-def _changes(
-    text: str,
-    gold: set[tuple[int, int]],
-    before: Spans,
-    after: Spans,
-    values: Mapping[bool, int],
-) -> Iterator[tuple[str, int]]:
-    """Yield the strings in which tokens have changed, up to the next spaces, and their gains."""
-    old = set(before)
-    gain = start = end = 0
-    for span in sorted(old.symmetric_difference(after)):
-        if span[0] >= end:
-            if gain:
-                yield _with_neighbours(text, start, end), gain
-            gain, start = 0, span[0]
-        value = values[span in gold]
-        gain += -value if span in old else value
-        end = max(end, span[1])
-    if gain:
-        yield _with_neighbours(text, start, end), gain
-
-
-def _with_neighbours(text: str, start: int, end: int) -> str:
-    after = text.find(" ", end)
-    return text[text.rfind(" ", 0, start) + 1 : None if after < 0 else after]

@@ -25,8 +25,6 @@ MARK_SHARE = 0.95
 MAX_RUNS = 12
 # Longer tokens, such as addresses, suggest no affixes.
 MAX_TOKEN = 40
-# Lengths of strings that an affix is conditioned on where the class of a character is not enough.
-CONTEXTS = (2, 3, 4)
 
 
 @dataclass
@@ -193,10 +191,7 @@ def patterns_of(text: str, characters: Characters) -> Iterator[tuple[int, str]]:
 
 
 def propose_affixes(given: Chunks) -> list[Rule]:
-    """Propose prefixes and suffixes at which the treebank splits the tokenizer's tokens.
-
-    Affixes next to a class of characters come first, then affixes with certain characters.
-    """
+    """Propose prefixes and suffixes at which the treebank splits the tokenizer's tokens."""
     cuts: defaultdict[str, Counter[tuple[int, ...]]] = defaultdict(Counter)
     for (text, gold), count in given.readings.items():
         starts = sorted({start for start, _ in gold})
@@ -210,15 +205,15 @@ def propose_affixes(given: Chunks) -> list[Rule]:
         for reading in readings
         if reading
         for key, place in affixes_of(token, given.characters)
-        if _is_cut(key[1], place, reading)
+        if _is_cut(key[0], place, reading)
     }
-    found: defaultdict[tuple[int, str, str], Evidence] = defaultdict(Evidence)
+    found: defaultdict[tuple[str, str], Evidence] = defaultdict(Evidence)
     for token, readings in cuts.items():
         for key, place in affixes_of(token, given.characters):
             if key not in wanted:
                 continue
             for reading, count in readings.items():
-                if _is_cut(key[1], place, reading):
+                if _is_cut(key[0], place, reading):
                     found[key].right += count
                     found[key].strings.add(token)
                 else:
@@ -228,7 +223,7 @@ def propose_affixes(given: Chunks) -> list[Rule]:
     for key in sorted(found):
         if found[key].suffices(len(found[key].strings - covered)):
             covered |= found[key].strings
-            rules.append(Rule(key[1], key[2]))
+            rules.append(Rule(*key))
     return rules
 
 
@@ -236,18 +231,16 @@ def _is_cut(kind: str, place: int, reading: tuple[int, ...]) -> bool:
     return bool(reading) and place == (reading[0] if kind == PREFIX else reading[-1])
 
 
-def affixes_of(token: str, characters: Characters) -> Iterator[tuple[tuple[int, str, str], int]]:
-    """Yield all affixes of a token: rank, kind and pattern, and where they are cut off."""
+def affixes_of(token: str, characters: Characters) -> Iterator[tuple[tuple[str, str], int]]:
+    """Yield all affixes of a token: kind and pattern, and where they are cut off.
+
+    They are next to the class of a character, which the pattern has as well.
+    """
     classes = [characters.class_of(c) for c in token]
     for i in range(1, len(token)):
         before, after = re.escape(token[:i]), re.escape(token[i:])
-        yield (0, SUFFIX, f"{after}(?<={classes[i - 1]}{after})"), i
-        yield (0, PREFIX, f"{before}(?={classes[i]})"), i
-        for n in CONTEXTS:
-            if n <= i:
-                yield (n, SUFFIX, f"{after}(?<={re.escape(token[i - n :])})"), i
-            if n <= len(token) - i:
-                yield (n, PREFIX, f"{before}(?={re.escape(token[i : i + n])})"), i
+        yield (SUFFIX, f"{after}(?<={classes[i - 1]}{after})"), i
+        yield (PREFIX, f"{before}(?={classes[i]})"), i
 
 
 # --- marks -------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import spacy
 from gradients import OPS, assert_parameters
+from reference_layers import use_numpy
 from spacy.tokens import Doc
 from thinc.api import Model
 
@@ -17,6 +18,12 @@ from spacy_rootmind.network.architecture import (
 from spacy_rootmind.network.label_scorer import ChosenArcs
 
 WIDTH = 5
+
+
+@pytest.fixture(autouse=True)
+def in_any_precision(monkeypatch):
+    """Networks here have weights in double precision."""
+    use_numpy(monkeypatch)
 
 
 def toy_tok2vec(name="toy"):

@@ -1,11 +1,11 @@
 """Layers: gradients against finite differences, compiled loops, sentences alone and in batches."""
 
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 from gradients import OPS, assert_directional, assert_parameters, in_double
+from reference_layers import use_numpy
 from thinc.api import SGD, LayerNorm, Linear, Maxout, NumpyOps, Ops, Softmax_v2, expand_window
 
 from spacy_rootmind.kernel import layers as kernel
@@ -80,10 +80,11 @@ def meaning(name, layout, found):
 
 @pytest.mark.parametrize("dropout", [0.0, 0.4])
 @pytest.mark.parametrize("name", LAYERS)
-def test_gradient_matches_finite_differences(name, dropout, rng):
+def test_gradient_matches_finite_differences(name, dropout, rng, monkeypatch):
     """Entries without meaning get no gradient, and inputs stay as they are."""
+    use_numpy(monkeypatch)
     make, kind = LAYERS[name]
-    layout = Layout.from_lengths(OPS, LENGTHS)
+    layout = Layout.from_lengths(LENGTHS)
     model, X = in_double(make(5, dropout), rng), make_input(kind, layout, rng)
 
     def run():
@@ -113,7 +114,7 @@ def test_gradient_matches_finite_differences(name, dropout, rng):
 
 
 def test_dropout_is_alike_within_a_sentence_and_for_training_alone(rng):
-    layout = Layout.from_lengths(IN_SINGLE, LENGTHS)
+    layout = Layout.from_lengths(LENGTHS)
     model = BiaffineArcs(6, 0.5, nI=4)
     ones = np.ones((layout.n_rows, 100), dtype="f")
     mask, backprop = sentence_dropout(model, layout, ones, is_train=True)
@@ -129,7 +130,7 @@ def test_dropout_is_alike_within_a_sentence_and_for_training_alone(rng):
 
 def test_layers_give_each_sentence_what_it_gets_alone(rng):
     lengths = [*LENGTHS, 40, 41, 2]
-    layout = Layout.from_lengths(IN_SINGLE, lengths)
+    layout = Layout.from_lengths(lengths)
     context, arcs, refine = (in_single(LAYERS[own][0](6, 0.3), rng) for own in list(LAYERS)[:3])
 
     def run(rows, layout):
@@ -143,7 +144,7 @@ def test_layers_give_each_sentence_what_it_gets_alone(rng):
         for i, sentence in enumerate(bucket.sentences):
             m = lengths[sentence] + 1
             part = slice(start := layout.roots[sentence], start + m)
-            alone = run(rows[part], Layout.from_lengths(IN_SINGLE, [m - 1]))
+            alone = run(rows[part], Layout.from_lengths([m - 1]))
             np.testing.assert_allclose(read[part], alone[0], atol=1e-5)
             np.testing.assert_allclose(squares[i, 1:m, :m], alone[1][0][0, 1:], atol=1e-4)
             np.testing.assert_allclose(refined[part], alone[2], atol=1e-4)
@@ -153,8 +154,9 @@ def test_layers_give_each_sentence_what_it_gets_alone(rng):
 
 
 @pytest.fixture(params=[0, 3], ids=["", "qrnn"])
-def starts(rng, request):
+def starts(rng, request, monkeypatch):
     """The layer that finds sentence starts."""
+    use_numpy(monkeypatch)
     return in_double(SentenceStarts(4, request.param, nI=WIDTH), rng)
 
 
@@ -162,7 +164,7 @@ def with_context(model, own):
     """The vectors of a Doc's words, with the states of the QRNN if there is one."""
     if len(model.layers) == 1:
         return own
-    layout = Layout.from_lengths(model.ops, [len(own)])
+    layout = Layout.from_lengths([len(own)])
     return model.layers[1].predict((np.concatenate([np.zeros((1, WIDTH)), own]), layout))[1:]
 
 
@@ -190,6 +192,7 @@ def test_no_words_give_no_starts(starts, lengths):
 
 
 def test_states_of_the_recurrent_layer_have_one_dropout_mask_per_doc(rng, monkeypatch):
+    use_numpy(monkeypatch)
     model = in_double(SentenceStarts(4, 3, 0.5, nI=WIDTH), rng)
     draw, shapes = Ops.get_dropout_mask, []
 
@@ -230,9 +233,6 @@ def run(model, X, masks, ops):
     """All that a layer computes: its prediction, its output in training, and gradients."""
     for node in model.walk():
         node.ops = ops
-    if isinstance(X, tuple):
-        parts = [replace(part, ops=ops) if isinstance(part, Layout) else part for part in X]
-        X = type(X)(*parts) if hasattr(X, "_fields") else tuple(parts)
     params = [(node, name) for node in model.walk() for name in node.param_names]
     for node, name in params:
         node.set_grad(name, np.zeros_like(node.get_param(name)))
@@ -245,7 +245,10 @@ def run(model, X, masks, ops):
 
 
 def assert_same(model, X, masks):
-    slow, fast = (run(model, X, masks, own) for own in (OPS, IN_SINGLE))
+    fast = run(model, X, masks, IN_SINGLE)
+    with pytest.MonkeyPatch.context() as patch:
+        use_numpy(patch)
+        slow = run(model, X, masks, OPS)
     assert len(fast) == len(slow)
     for own, expected in zip(fast, slow, strict=True):
         assert own.dtype == expected.dtype == np.float32
@@ -278,7 +281,7 @@ def as_single(part):
 @pytest.mark.parametrize(("name", "lengths"), BATCHES)
 def test_compiled_layers_are_those_of_numpy(name, width, lengths, rng):
     make, kind = LAYERS[name]
-    layout = Layout.from_lengths(IN_SINGLE, lengths)
+    layout = Layout.from_lengths(lengths)
     model = in_single(make(width, 0.0), rng)
     X = as_single(make_input(kind, layout, rng))
     masks = meaning(name, layout, model.predict(X))
@@ -287,7 +290,7 @@ def test_compiled_layers_are_those_of_numpy(name, width, lengths, rng):
 
 @pytest.mark.parametrize("name", ["labels", "labels of a rank"])
 def test_labels_keep_what_depends_on_rows_alone(name, rng):
-    layout = Layout.from_lengths(IN_SINGLE, LENGTHS)
+    layout = Layout.from_lengths(LENGTHS)
     model, X = in_single(LAYERS[name][0](5, 0.3), rng), as_single(make_input("arcs", layout, rng))
     kept = X._replace(kept={})
     scores = model.predict(X)
@@ -348,7 +351,7 @@ def test_gates_of_any_size(size, rng):
 
 
 def softmax_of(scores, lengths):
-    layout = Layout.from_lengths(IN_SINGLE, lengths)
+    layout = Layout.from_lengths(lengths)
     bucket = layout.make_bucket(list(range(len(lengths))))
     rows = np.zeros((layout.n_rows, 2), dtype="f")
     return kernel.add_context(rows, [scores], [bucket])[1][0]
@@ -424,7 +427,7 @@ def test_changed_weights_count_in_the_next_prediction(make, change, rng):
 @pytest.mark.parametrize("name", LAYERS)
 def test_changed_weights_of_the_networks_layers_count(name, rng):
     make, kind = LAYERS[name]
-    X = as_single(make_input(kind, Layout.from_lengths(IN_SINGLE, LENGTHS), rng))
+    X = as_single(make_input(kind, Layout.from_lengths(LENGTHS), rng))
     model, other = (in_single(ops.use_fast_cpu(make(5, 0.3)), rng) for _ in range(2))
     assert not np.allclose(flat(model.predict(X))[0], flat(other.predict(X))[0])
     for own, source in zip(model.walk(), other.walk(), strict=True):

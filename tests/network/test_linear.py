@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import spacy
 from conftest import QUICKSTART
-from gradients import OPS, assert_parameters, in_double
+from gradients import assert_parameters, in_double
 from parsers import arcs_of, assign, gold_examples, join, make_nlp, read_conllu
 from spacy.tokens import Doc
 from spacy.training import Example
@@ -27,7 +27,7 @@ from spacy_rootmind.network.linear import (
     make_arc_keys,
 )
 from spacy_rootmind.network.tree_scorer import TreeGradient, TreeInput, TreeScores
-from spacy_rootmind.training.losses import OBJECTIVES
+from spacy_rootmind.training.objective import OBJECTIVES
 
 MODEL = {
     "@architectures": "spacy_rootmind.LinearParser.v1",
@@ -112,7 +112,7 @@ def trees_case(rng):
 
 
 def labels_case(rng):
-    layout = Layout.from_lengths(OPS, [3, 1, 7, 3, 12])
+    layout = Layout.from_lengths([3, 1, 7, 3, 12])
     attributes = rng.integers(0, 4, size=(len(layout.words), 3)).astype(np.uint64)
     keys = make_arc_keys(attributes, layout, N_ATTRS, CONTEXT).templates
     heads = layout.roots[layout.sentence_of_row[layout.words]]

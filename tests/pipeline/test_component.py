@@ -17,7 +17,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from thinc.api import SGD
 
-from spacy_rootmind.training.losses import OBJECTIVES
+from spacy_rootmind.training.objective import OBJECTIVES
 
 SENTENCE = {
     "words": ["She", "saw", "the", "cat", "."],

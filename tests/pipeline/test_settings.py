@@ -15,7 +15,7 @@ from spacy_rootmind.guidelines.constraints import preset_heads
 from spacy_rootmind.pipeline.alternatives import kbest
 from spacy_rootmind.pipeline.factory import make_root_mst
 from spacy_rootmind.pipeline.settings import Objective, Settings, default_settings
-from spacy_rootmind.training.losses import OBJECTIVES
+from spacy_rootmind.training.objective import OBJECTIVES
 
 A_FUNCTION = "a function, the block of a config such as .*, or None"
 

@@ -1,6 +1,7 @@
 """Temperatures: what is fitted, what is kept, and the corpus reader in a training run."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -31,7 +32,6 @@ from spacy_rootmind.pipeline.calibration_corpus import (
     spread,
 )
 from spacy_rootmind.training.calibration import (
-    fit_label_temperature,
     fit_temperature,
     head_loss,
     label_loss,
@@ -79,7 +79,7 @@ def test_fit_finds_the_temperature_that_gold_was_drawn_at(temperature, rate):
     rng = rng_for("fit", temperature)
     batches = drawn_batches(rng, temperature, scale=2 * temperature, rate=rate)
     # Several hundred words tell a temperature to a few percent.
-    fitted = fit_temperature(batches)
+    fitted = fit_temperature(partial(head_loss, batches))
     assert fitted == pytest.approx(temperature, rel=0.15)
     # It is found to one percent, where the loss is flat to its square.
     least = (1 - 1e-4) * head_loss(batches, fitted)
@@ -95,13 +95,16 @@ def test_head_loss_is_that_of_enumeration(temperature, projective):
 
 
 def test_fit_without_anything_known_is_one():
-    assert fit_temperature([]) == 1.0
+    assert fit_temperature(partial(head_loss, [])) == 1.0
     [(scores, lengths, heads)] = drawn_batches(rng_for("nothing"), 2.0, n_batches=1)
-    assert fit_temperature([(scores, lengths, np.full_like(heads, MISSING))]) == 1.0
+    unknown = (scores, lengths, np.full_like(heads, MISSING))
     empty = (np.zeros((1, 1, 1), "f"), np.zeros(1, int), np.full((1, 1), MISSING))
-    assert fit_temperature([empty]) == 1.0
-    assert fit_label_temperature([]) == 1.0
-    assert fit_label_temperature([(np.zeros((0, 3), "f"), np.zeros(0, "i8"))]) == 1.0
+    # One word has one head, which is certain.
+    certain = (np.zeros((1, 2, 2), "f"), np.ones(1, int), np.array([[MISSING, 0]]))
+    for batch in (unknown, empty, certain):
+        assert fit_temperature(partial(head_loss, [batch])) == 1.0
+    assert fit_temperature(partial(label_loss, [])) == 1.0
+    assert fit_temperature(partial(label_loss, [(np.zeros((0, 3), "f"), np.zeros(0, "i8"))])) == 1.0
 
 
 # --- in the component --------------------------------------------------------------------------
@@ -192,7 +195,7 @@ def test_fit_finds_the_temperature_that_labels_were_drawn_at(temperature):
         batches.append((scores, labels))
         expected = -np.log(probs[np.arange(n), labels]).sum()
         assert label_loss(batches[-1:], temperature) == pytest.approx(expected, rel=1e-9)
-    fitted = fit_label_temperature(batches)
+    fitted = fit_temperature(partial(label_loss, batches))
     assert fitted == pytest.approx(temperature, rel=0.15)
     least = label_loss(batches, fitted)
     assert label_loss(batches, fitted * 1.05) > least < label_loss(batches, fitted * 0.95)

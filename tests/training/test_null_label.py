@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import reference
-from gradients import OPS, in_double
+from gradients import in_double
 from parsers import SMALL_MODEL, changeable, gold_examples, make_nlp, score_labels, train
+from reference_layers import use_numpy
 from strategies import rng_for
 
 from spacy_rootmind import TreeDistribution, tree_crf
@@ -31,6 +32,12 @@ WIDTH = 6
 # Numbers of labels by their hash.
 NUMBERS = {11: 0, 22: 1, 33: 2}
 TEXT = "The cat saw a dog that slept. She said that it rained."
+
+
+@pytest.fixture(autouse=True)
+def in_any_precision(monkeypatch):
+    """Networks here have weights in double precision, or in single."""
+    use_numpy(monkeypatch)
 
 
 class Batch:
@@ -68,7 +75,7 @@ class Batch:
         choose = arcs_to_label(self.gold, NUMBERS, len(NUMBERS) if has_null else None)
         begun = [begin_label_scores(labeller, trees, arcs, True) for arcs in choose(trees)]
         scores = ParserScores(trees, np.zeros(sum(LENGTHS)), [labels for labels, _ in begun])
-        loss, gradient = parser_loss(OPS, self.gold, scores, "tree_crf", finds_boundaries=False)
+        loss, gradient = parser_loss(self.gold, scores, "tree_crf", finds_boundaries=False)
         return loss, gradient, [backprop for _, backprop in begun]
 
 

@@ -9,7 +9,7 @@ from strategies import each_dtype, rng_for
 
 from spacy_rootmind import decode
 from spacy_rootmind.annotation.gold import drop_contradictions
-from spacy_rootmind.training.losses import OBJECTIVES, boundary_loss
+from spacy_rootmind.training.objective import OBJECTIVES, boundary_loss
 from spacy_rootmind.trees.conventions import MISSING
 
 
