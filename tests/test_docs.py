@@ -22,7 +22,7 @@ from spacy.util import registry
 from thinc.api import Config
 
 from spacy_rootmind import bridges
-from spacy_rootmind.annotation.teacher_records import read_distributions
+from spacy_rootmind.annotation.teacher_records import read_sentence
 from spacy_rootmind.cli.init_config import make_config
 from spacy_rootmind.cli.options import ConfigOptions
 from spacy_rootmind.network.architecture import reading_layers
@@ -328,7 +328,8 @@ def test_distillation_examples_run(checkout):
     for folder in ("taught", "taught-twice"):
         parts = sorted((checkout / folder / "parts").glob("*.spacy"))
         docs = [doc for part in parts for doc in DocBin().from_disk(part).get_docs(vocab)]
-        counts += [{len(read_distributions(s.doc, s.start, s.end)) for d in docs for s in d.sents}]
+        found = [read_sentence(s.doc, s.start, s.end) for d in docs for s in d.sents]
+        counts += [{len(details.distributions) for details in found}]
     assert counts == [{1}, {2}]
 
 

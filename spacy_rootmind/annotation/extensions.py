@@ -22,7 +22,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,6 +88,9 @@ class Arc:
     prob: float
 
 
+# Place of whitespace among the words.
+NO_WORD = -1
+
 warn_of_outdated = WarnOnce("Parse details are None where they no longer hold: %s.")
 
 
@@ -131,7 +134,17 @@ class SentenceDetails:
         confidence = self._part("confidence")
         if confidence is None or not self._keeps_head(token):
             return None
-        return float(confidence.head_probs[token.i - self.span.start])
+        place = self._place(token)
+        return 1.0 if place == NO_WORD else float(confidence.head_probs[place])
+
+    @cached_property
+    def _places(self) -> list[int]:
+        """The place of each token among the sentence's words; NO_WORD for whitespace."""
+        is_word = self._part("is_word")
+        return np.where(is_word, np.cumsum(is_word) - 1, NO_WORD).tolist()
+
+    def _place(self, token: Token) -> int:
+        return self._places[token.i - self.span.start]
 
     def _keeps_head(self, token: Token) -> bool:
         """Tell whether a token has the head that it was parsed with; warn if not."""
@@ -150,9 +163,10 @@ class SentenceDetails:
 
         None where `head_prob` is, and if the token has another label than was parsed.
         """
-        if self.head_prob(token) is None:
-            return None
-        confidence, place = self._part("confidence"), token.i - self.span.start
+        prob = self.head_prob(token)
+        if prob is None or (place := self._place(token)) == NO_WORD:
+            return prob
+        confidence = self._part("confidence")
         if token.dep_ == confidence.label_names[confidence.labels[place]]:
             return float(confidence.arc_probs[place])
         warn_of_outdated(f"the label of {token.text!r} was changed after it was parsed")
@@ -175,21 +189,23 @@ class SentenceDetails:
         confidence = self._part("confidence")
         if confidence is None or confidence.start_probs is None:
             return None
-        prob = float(confidence.start_probs[token.i - self.span.start])
+        place = self._place(token)
+        prob = math.nan if place == NO_WORD else float(confidence.start_probs[place])
         return None if math.isnan(prob) else prob
 
     def arcs_of(self, token: Token) -> list[Arc] | None:
         """List the probable arcs to a token, the most probable first."""
         if (arcs := self._part("arcs")) is None:
             return None
-        return self._make_arcs(arcs.dependents == token.i - self.span.start)
+        return self._make_arcs(arcs.dependents == self._place(token))
 
     def _make_arcs(self, chosen: slice | NDArray[np.bool_]) -> list[Arc]:
         """Make objects of the chosen arcs only: a sentence may have very many."""
-        arcs, tokens = self._part("arcs"), list(self.span)
+        arcs = self._part("arcs")
+        words = [token for token in self.span if self._place(token) != NO_WORD]
         columns = (arcs.dependents, arcs.heads, arcs.labels, arcs.probs)
         return [
-            Arc(tokens[dep], tokens[head], arcs.label_names[label], prob)
+            Arc(words[dep], words[head], arcs.label_names[label], prob)
             for dep, head, label, prob in zip(
                 *(column[chosen].tolist() for column in columns), strict=True
             )
@@ -244,11 +260,16 @@ class SentenceDetails:
         """The alternatives in the order they were made."""
         if (found := self._part("alternatives")) is None:
             return None
-        columns = found.heads, found.labels, found.log_probs.tolist()
-        return [
-            Parse(heads, [found.label_names[i] for i in labels.tolist()], log_prob, self.span)
-            for heads, labels, log_prob in zip(*columns, strict=True)
-        ]
+        words = cast(ParseDetails, self.details).words
+        # Whitespace has the same head and label in all of them.
+        heads = np.tile(self._part("tree"), (len(found.heads), 1))
+        heads[:, words] = words[found.heads]
+        deps = [[token.dep_ for token in self.span] for _ in heads]
+        for own, labels in zip(deps, found.labels.tolist(), strict=True):
+            for word, label in zip(words.tolist(), labels, strict=True):
+                own[word] = found.label_names[label]
+        columns = heads, deps, found.log_probs.tolist()
+        return [Parse(*parse, self.span) for parse in zip(*columns, strict=True)]
 
     @cached_property
     def arcs(self) -> list[Arc] | None:
@@ -258,8 +279,8 @@ class SentenceDetails:
     @property
     def trees(self) -> SentenceTrees | None:
         """The distribution over all trees."""
-        found = self._part("trees")
-        return None if found is None else SentenceTrees(self.span, found)
+        has_trees = self._part("trees") is not None
+        return SentenceTrees(self.span, cast(ParseDetails, self.details)) if has_trees else None
 
 
 # --- registration ------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ NAME = "rootmind"
 
 
 # Parts of the records that only some sentences of a parse have.
-OF_SOME = {"format", "tree", "guideline_status"}
+OF_SOME = {"format", "tree", "is_word", "guideline_status"}
 
 
 class UnreadableDetailsError(ValueError):

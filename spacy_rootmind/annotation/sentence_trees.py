@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from spacy.tokens import Span, Token
 
-from spacy_rootmind.annotation.details import StoredTrees
+from spacy_rootmind.annotation.details import ParseDetails, StoredTrees
 from spacy_rootmind.trees.conventions import ROOT, blocks_of_rows
 from spacy_rootmind.trees.distribution import TreeDistribution
 
@@ -33,9 +33,12 @@ class SentenceTrees:
         The sentence.
     """
 
-    def __init__(self, span: Span, stored: StoredTrees) -> None:
+    def __init__(self, span: Span, details: ParseDetails) -> None:
         self.span = span
-        self._stored = stored
+        self._tree = details.tree
+        # The numbers of the words.
+        self._words = details.words + 1
+        self._stored = cast(StoredTrees, details.trees)
 
     def prob(self, arcs: Iterable[tuple[Token, Token, str | None]]) -> float:
         """Find the probability that a tree has given arcs, all of them.
@@ -91,9 +94,11 @@ class SentenceTrees:
 
     @cached_property
     def _distribution(self) -> TreeDistribution:
-        weights = self._stored.log_weights
-        scores = np.zeros((len(weights) + 1, len(weights) + 1))
-        scores[1:, 1:], scores[1:, ROOT] = weights, weights.diagonal()
+        # Whitespace has one head.
+        numbers = np.arange(len(self._tree) + 1)
+        scores = np.where(np.append(0, self._tree + 1)[:, None] == numbers, 0.0, -np.inf)
+        scores[np.ix_(self._words, self._words)] = self._stored.log_weights
+        scores[:, ROOT] = scores.diagonal()
         return TreeDistribution(scores, projective=self._stored.projective)
 
     @cached_property
@@ -103,9 +108,8 @@ class SentenceTrees:
 
     @cached_property
     def _places(self) -> NDArray[np.intp]:
-        deps, heads = self._stored.dependents, self._stored.heads
-        columns = np.where(heads == deps, ROOT, heads + 1)
-        return (deps + np.intp(1)) * len(self.marginals) + columns
+        deps, heads = self._words[self._stored.dependents], self._words[self._stored.heads]
+        return deps * len(self.marginals) + np.where(heads == deps, ROOT, heads)
 
     def labelled_marginals(self, accepted: NDArray[np.bool_]) -> Matrix:
         """Find the probability of each arc with one of some labels.
@@ -114,8 +118,8 @@ class SentenceTrees:
         have the rest of an arc's probability.
         """
         probs = self._stored.probs * (accepted[self._stored.labels] ^ accepted[-1])
-        sums: Any = np.bincount(self._places, probs, self.marginals.size)
-        found = sums.reshape(self.marginals.shape)
+        found = np.zeros_like(self.marginals)
+        np.add.at(found.ravel(), self._places, probs)
         return np.maximum(self.marginals - found, 0.0) if accepted[-1] else found
 
     def label_probs(self, labelled: Matrix, token: int) -> Row:

@@ -18,7 +18,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from spacy_rootmind.annotation.alignment import single_counterparts
-from spacy_rootmind.annotation.details import StoredDistribution
+from spacy_rootmind.annotation.details import ParseDetails, StoredDistribution
 from spacy_rootmind.annotation.records import (
     OutdatedDetailsError,
     UnreadableDetailsError,
@@ -27,7 +27,7 @@ from spacy_rootmind.annotation.records import (
     read_record,
 )
 from spacy_rootmind.annotation.sentences import sentence_starts, words_of
-from spacy_rootmind.trees.conventions import MISSING
+from spacy_rootmind.trees.conventions import MISSING, ROOT
 from spacy_rootmind.trees.distribution import TreeDistribution
 from spacy_rootmind.trees.errors import NoTreeError
 
@@ -68,11 +68,11 @@ def find_targets(
         gold = gold_of[start:stop]
         if not len(words) or not _has_same_tokens(gold, predicted_of, start):
             continue
-        stored = read_distributions(example.reference, int(gold[0]), int(gold[-1]) + 1)
+        stored = read_sentence(example.reference, int(gold[0]), int(gold[-1]) + 1).distributions
         if stored:
             strings = example.reference.vocab.strings
             try:
-                targets[number] = average(stored, words - start, strings)
+                targets[number] = average(stored, len(words), strings)
             except ValueError as error:
                 text = example.reference[int(gold[0]) : int(gold[-1]) + 1].text
                 raise ValueError(f"cannot learn the sentence {text[:40]!r}: {error}") from error
@@ -89,15 +89,14 @@ def _has_same_tokens(gold: NDArray[np.int64], predicted_of: NDArray[np.int64], s
     )
 
 
-def read_distributions(doc: Doc, start: int, stop: int) -> tuple[StoredDistribution, ...]:
-    """Read the distributions of the sentence that has these tokens; empty if it has none.
+def read_sentence(doc: Doc, start: int, stop: int) -> ParseDetails:
+    """Read the details of the sentence that has these tokens; empty ones if it has none.
 
     Raises UnreadableDetailsError if its record has another format or is damaged.
     """
     with suppress(OutdatedDetailsError):
-        details = read_record(doc[start:stop])
-        return () if details is None else details.distributions
-    return ()
+        return read_record(doc[start:stop]) or ParseDetails()
+    return ParseDetails()
 
 
 def has_distributions(doc: Doc) -> bool:
@@ -111,47 +110,45 @@ def has_distributions(doc: Doc) -> bool:
 def earlier_start_probs(doc: Doc) -> NDArray[np.float64]:
     """Read the mean probability of earlier teachers that each token starts a sentence.
 
-    NaN where there was no teacher that predicts boundaries, or its distribution cannot be read.
+    NaN where there was no teacher that predicts boundaries, or its distribution cannot be read, and
+    for whitespace.
     """
     means = np.full(len(doc), np.nan)
     if has_records(doc):
         for start, stop in pairwise(sentence_starts(doc).tolist()):
             with suppress(UnreadableDetailsError):
-                stored = read_distributions(doc, start, stop)
+                details = read_sentence(doc, start, stop)
                 probs = [
                     distribution.start_probs
-                    for distribution in stored
+                    for distribution in details.distributions
                     if distribution.start_probs is not None
                 ]
                 if probs:
-                    means[start:stop] = np.mean(probs, axis=0)
+                    means[start + details.words] = np.mean(probs, axis=0)
     return means
 
 
 def average(
-    stored: Sequence[StoredDistribution], words: NDArray[np.int64], strings: StringStore
+    stored: Sequence[StoredDistribution], n_words: int, strings: StringStore
 ) -> TeacherTarget:
-    """Average the distributions of a sentence's teachers, which are over tokens, for its words.
+    """Average the distributions of a sentence's teachers.
 
-    Raises ValueError if the weights allow no tree or arcs are not between words, as in a damaged
-    Doc.
+    Raises ValueError if the weights allow no tree, as in a damaged Doc.
     """
     share = 1.0 / len(stored)
-    marginals = np.zeros((len(words) + 1, len(words) + 1))
+    marginals = np.zeros((n_words + 1, n_words + 1))
     deps, heads, labels, probs, start_probs = [], [], [], [], []
     for distribution in stored:
-        over_words = distribution.over_words(words)
-        of_arcs = arc_probabilities(over_words, len(words))
+        of_arcs, of_labels = find_probabilities(distribution, n_words)
         marginals += share * of_arcs
-        arcs = over_words.label_arcs
-        deps.append(over_words.dependents[arcs].astype(np.int64))
-        heads.append(over_words.heads[arcs].astype(np.int64))
-        hashes = np.array([strings[name] for name in over_words.label_names], dtype=np.uint64)
-        labels.append(hashes[over_words.labels] if len(arcs) else np.zeros(0, np.uint64))
-        joint = of_arcs[deps[-1], heads[-1]] * _normalized(over_words)
-        probs.append(share * joint)
-        if over_words.start_probs is not None:
-            start_probs.append(over_words.start_probs.astype(np.float64))
+        is_inner = distribution.heads != distribution.dependents
+        deps.append(distribution.dependents[is_inner].astype(np.int64) + 1)
+        heads.append(distribution.heads[is_inner].astype(np.int64) + 1)
+        hashes = np.array([strings[name] for name in distribution.label_names], dtype=np.uint64)
+        labels.append(hashes[distribution.labels[is_inner]])
+        probs.append(share * of_labels[is_inner])
+        if distribution.start_probs is not None:
+            start_probs.append(distribution.start_probs.astype(np.float64))
     return TeacherTarget(
         marginals,
         np.concatenate(deps),
@@ -162,25 +159,29 @@ def average(
     )
 
 
-def arc_probabilities(stored: StoredDistribution, n: int) -> NDArray[np.float64]:
-    """Compute the arc marginals of a distribution over the words of a sentence.
+def find_probabilities(
+    stored: StoredDistribution, n: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Compute the marginals of arcs and of labelled arcs of a distribution over n words.
 
-    Raises ValueError if its arcs allow no tree.
+    Improbable labels were left out: the labels of an arc have its probability in total. Raises
+    ValueError if the arcs allow no tree, or are not as they were stored.
     """
-    weights = np.full((n + 1, n + 1), -np.inf)
-    weights[stored.dependents, stored.heads] = stored.log_weights
+    numbers = [stored.log_weights, stored.probs]
+    numbers += [] if stored.start_probs is None else [stored.start_probs]
+    deps = stored.dependents.astype(np.int64) + 1
+    heads = np.where(stored.heads == stored.dependents, ROOT, stored.heads.astype(np.int64) + 1)
     try:
-        return TreeDistribution(weights).marginals
-    except NoTreeError as error:
+        if not all(np.isfinite(each).all() for each in numbers) or (stored.probs <= 0).any():
+            raise NoTreeError
+        weights, totals = np.full((n + 1, n + 1), -np.inf), np.zeros((n + 1, n + 1))
+        weights[deps, heads] = stored.log_weights
+        np.add.at(totals, (deps, heads), stored.probs)
+        marginals = TreeDistribution(weights).marginals
+    except (IndexError, NoTreeError) as error:
         raise ValueError(
             f"expected tree distributions as root_mst stores them, found one of {n} words whose "
-            f"{len(stored.dependents)} arcs make no tree: the Doc was damaged or edited; parse it "
-            f"again with the teacher"
+            f"{len(deps)} arcs make no tree or have improbable labels alone: the Doc was damaged "
+            f"or edited; parse it again with the teacher"
         ) from error
-
-
-def _normalized(stored: StoredDistribution) -> NDArray[np.float64]:
-    """Scale the label probabilities of each arc to a sum of one: improbable ones were left out."""
-    totals = np.zeros(len(stored.dependents))
-    np.add.at(totals, stored.label_arcs, stored.label_probs)
-    return stored.label_probs / totals[stored.label_arcs]
+    return marginals, marginals[deps, heads] * stored.probs / totals[deps, heads]

@@ -13,7 +13,7 @@ from spacy_rootmind.annotation import doc_trees
 from spacy_rootmind.annotation.details import ParseDetails
 from spacy_rootmind.annotation.records import UnreadableDetailsError, store_records
 from spacy_rootmind.annotation.sentences import SPACE_LABEL, Starts, TokenRow
-from spacy_rootmind.annotation.teacher_records import read_distributions
+from spacy_rootmind.annotation.teacher_records import read_sentence
 from spacy_rootmind.annotation.warn_once import WarnOnce
 
 warn_of_dropped = WarnOnce(
@@ -37,7 +37,7 @@ class DocParse(NamedTuple):
     """The trees of a Doc over its tokens: heads, where a root is its own, and labels.
 
     Labels are places in `label_names`. `starts` are as returned by `sentences.sentence_starts`.
-    Details are the first token, the end and the details over tokens of each sentence that has any.
+    Details are the first token, the end and the details of each sentence that has any.
     """
 
     heads: NDArray[np.int32]
@@ -65,7 +65,7 @@ def join_sentences(
                 first, stop = starts[i : i + 2].tolist()
                 # The confidence is that of this tree: with other heads it no longer holds.
                 tree = heads[first:stop] - np.int32(first)
-                found = of_words.over_tokens((~row.is_space[first:stop]).nonzero()[0], tree)
+                found = replace(of_words, tree=tree, is_word=~row.is_space[first:stop])
                 details.append((first - place.start, stop - place.start, found))
         own = starts[sentences.start : sentences.stop + 1] - place.start
         own_heads = heads[place] - np.int32(place.start)
@@ -99,7 +99,7 @@ def _with_earlier_teachers(
     new = details.distributions
     if new:
         try:
-            earlier = read_distributions(doc, start, stop)
+            earlier = read_sentence(doc, start, stop).distributions
         except UnreadableDetailsError as error:
             warn_of_dropped(error)
             earlier = ()

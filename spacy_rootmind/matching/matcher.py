@@ -159,4 +159,4 @@ def read_trees(sentence: Span) -> SentenceTrees:
             f"{sentence.text[:40]!r}: call spacy_rootmind.configure(nlp, keep_trees=True), and "
             f"parse it again"
         )
-    return SentenceTrees(sentence, details.trees)
+    return SentenceTrees(sentence, details)

@@ -1,6 +1,7 @@
 """A reader of the dev corpus that fits a parser's temperatures before each evaluation."""
 
 # spaCy reads the annotations of readers at run time: no `from __future__ import annotations`.
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
@@ -12,7 +13,7 @@ from spacy_rootmind.pipeline.settings import find_parser
 
 # Docs that the components before the parser annotate at once.
 CHUNK = 64
-# About how many words of the corpus temperatures are fitted to.
+# Most words of the corpus that temperatures are fitted to, about.
 FIT_WORDS = 10_000
 
 Reader = Callable[[Language], Iterable[Example]]
@@ -53,25 +54,14 @@ def read_and_fit(nlp: Language, *, corpus: Reader, pipe: str | None) -> Iterable
     if pipe in frozen or not parser.is_initialized:
         return corpus(nlp)
     examples = list(corpus(nlp))
+    n_words = sum(len(example.predicted) for example in examples)
+    some = examples[:: max(1, math.ceil(n_words / FIT_WORDS))]
     # A transformer leaves too much on each Doc to keep all that it has annotated.
-    chunks = util.minibatch(spread(examples, FIT_WORDS), size=CHUNK)
+    chunks = util.minibatch(some, size=CHUNK)
     parser.fit_temperature(
         example for chunk in chunks for example in annotate_before(nlp, pipe, chunk)
     )
     return examples
-
-
-def spread(examples: Sequence[Example], n_words: int) -> list[Example]:
-    """Choose examples of about `n_words` tokens in all, evenly over the corpus."""
-    total = sum(len(example.predicted) for example in examples)
-    share = min(1.0, n_words / max(total, 1))
-    chosen, seen, taken = [], 0, 0
-    for example in examples:
-        seen += len(example.predicted)
-        if taken < share * seen:
-            chosen.append(example)
-            taken += len(example.predicted)
-    return chosen
 
 
 def annotate_before(nlp: Language, name: str, examples: Sequence[Example]) -> Iterator[Example]:

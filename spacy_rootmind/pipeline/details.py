@@ -1,11 +1,7 @@
-"""Details of parsed sentences: probabilities, arcs, alternatives and tree distributions.
+"""Details of parsed sentences: probabilities, arcs, alternatives and tree distributions."""
 
-All of them refer to the words of a sentence, as in `annotation.details`.
-"""
-
-import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,10 +13,11 @@ from spacy_rootmind.annotation.details import (
     ParseDetails,
     StoredDistribution,
     StoredTrees,
+    from_zero,
+    number_labels,
 )
 from spacy_rootmind.network.architecture import ParserModel
 from spacy_rootmind.network.label_scorer import find_best_labels, find_probable_labels
-from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.pipeline.find_alternatives import find_alternatives
 from spacy_rootmind.pipeline.inputs import weights_digest
 from spacy_rootmind.pipeline.sentence_parser import ParsedBatch, ScoredBatch
@@ -29,6 +26,8 @@ from spacy_rootmind.trees.distribution import TreeDistribution
 
 # The least probability of the labelled arcs that are kept with a sentence's trees.
 LEAST_TO_KEEP = 1e-3
+# Probabilities that single precision would take for 0.
+LEAST = 1e-30
 
 
 def find_details(batch: ScoredBatch, parsed: ParsedBatch) -> list[ParseDetails | None]:
@@ -51,7 +50,8 @@ def find_details(batch: ScoredBatch, parsed: ParsedBatch) -> list[ParseDetails |
             parts["confidence"] = _find_confidence(batch, parsed, trees)
         if settings.arc_threshold is not None:
             arcs = _find_arcs(batch, trees, settings.arc_threshold)
-            parts["arcs"] = _label_arcs(batch, arcs, settings.arc_threshold)
+            tables = _arc_tables(batch, arcs, settings.arc_threshold)
+            parts["arcs"] = [table for table, _ in tables]
         if settings.alternatives is not None:
             parts["alternatives"] = find_alternatives(batch, parsed)
         if settings.keep_trees:
@@ -87,13 +87,14 @@ def _find_confidence(
         for i, number in enumerate(bucket.sentences):
             words = bucket.rows[i, 1 : bucket.lengths[i] + 1]
             probs = chosen[i, 1 : len(words) + 1, 0].astype(np.float32)
+            names, labels = number_labels(parsed.labels[words], batch.context.labels)
             found[number] = Confidence(
+                names,
                 probs,
                 float(log_probs[i]),
                 float(entropies[i]),
-                parsed.labels[words],
+                labels,
                 (probs * label_probs[words]).astype(np.float32),
-                batch.context.labels,
                 batch.sentences[number].start_probs,
             )
     return found
@@ -135,41 +136,60 @@ def _find_arcs(
     return ProbableArcs(*map(np.concatenate, zip(*found, strict=True)))
 
 
-def _places(layout: Layout, deps: NDArray[np.int64]) -> Iterator[tuple[int, slice]]:
-    """Iterate over sentences: the flat row of ROOT, and the place of the arcs, by dependents."""
-    starts = [*layout.roots.tolist(), layout.n_rows]
-    bounds = itertools.pairwise(np.searchsorted(deps, starts).tolist())
-    return zip(starts, itertools.starmap(slice, bounds), strict=False)
-
-
-def _label_arcs(batch: ScoredBatch, arcs: ProbableArcs, threshold: float) -> list[ArcTable]:
+def _arc_tables(
+    batch: ScoredBatch, arcs: ProbableArcs, threshold: float, *, all_arcs: bool = False
+) -> list[tuple[ArcTable, NDArray[np.float64]]]:
     """List the labelled arcs of each sentence with a probability of at least `threshold`.
 
     An arc has a row for each of its labels that is probable enough; the label of an arc from ROOT
-    is certain. The rows of a word are sorted by decreasing probability.
+    is certain. With `all_arcs`, each of the others has a row for its best label. The rows of a word
+    are sorted by decreasing probability. The log-weight of the arc of each row is returned as well.
     """
     layout = batch.scores.layout
-    is_outer = np.isin(arcs.heads, layout.roots)
+    rows, labels, joint = _find_labels(batch, arcs, threshold, all_arcs=all_arcs)
+    order = np.lexsort((-joint, arcs.deps[rows]))
+    rows, labels, joint = rows[order], labels[order], joint[order]
+    deps, heads, log_weights = arcs.deps[rows], arcs.heads[rows], arcs.log_weights[rows]
+    tables = []
+    starts = [*layout.roots.tolist(), layout.n_rows]
+    bounds = np.searchsorted(deps, starts).tolist()
+    for root, (first, stop) in zip(starts, pairwise(bounds), strict=False):
+        own = slice(first, stop)
+        names, numbers = number_labels(labels[own], batch.context.labels)
+        of_words = deps[own] - root, heads[own] - root
+        places = (of_words[0] - 1).astype(np.int32), from_zero(*of_words)
+        tables.append((ArcTable(names, *places, numbers, joint[own]), log_weights[own]))
+    return tables
+
+
+def _find_labels(
+    batch: ScoredBatch, arcs: ProbableArcs, threshold: float, *, all_arcs: bool
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Find the labels of arcs: the number of the arc, the label, and the probability of both."""
+    is_outer = np.isin(arcs.heads, batch.scores.layout.roots)
     inner, outer = np.flatnonzero(~is_outer), np.flatnonzero(is_outer)
-    rows, labels, joint = find_probable_labels(
+    temperature = batch.context.label_temperature
+    found, labels, joint = find_probable_labels(
         batch.labeller,
         batch.scores,
         arcs.deps[inner],
         arcs.heads[inner],
         arcs.probs[inner],
         threshold,
-        batch.context.label_temperature,
+        temperature,
     )
-    rows = np.concatenate([outer, inner[rows]])
-    labels = np.concatenate([np.full(len(outer), ROOT_LABEL), labels])
-    joint = np.concatenate([arcs.probs[outer], joint])
-    order = np.lexsort((-joint, arcs.deps[rows]))
-    labels, joint = labels[order], joint[order]
-    deps, heads = arcs.deps[rows[order]], arcs.heads[rows[order]]
-    return [
-        ArcTable(deps[own] - root, heads[own] - root, labels[own], joint[own], batch.context.labels)
-        for root, own in _places(layout, deps)
+    parts = [
+        (outer, np.full(len(outer), ROOT_LABEL), arcs.probs[outer]),
+        (inner[found], labels, joint),
     ]
+    if all_arcs:
+        others = np.delete(inner, found)
+        labels, log_probs = find_best_labels(
+            batch.labeller, batch.scores, arcs.deps[others], arcs.heads[others], temperature
+        )
+        parts.append((others, labels, arcs.probs[others] * np.exp(log_probs)))
+    rows, labels, joint = map(np.concatenate, zip(*parts, strict=True))
+    return rows, labels, joint
 
 
 def _find_distributions(
@@ -180,38 +200,37 @@ def _find_distributions(
     A label is kept if the probability of arc and label together is at least `threshold`, and the
     best one of each arc always.
     """
-    context, layout = batch.context, batch.scores.layout
-    entries, labels, label_probs = _labels_to_store(batch, arcs, threshold)
-    stored = []
-    for sentence, (root, own) in zip(batch.sentences, _places(layout, arcs.deps), strict=True):
-        own_entries = slice(*np.searchsorted(entries, [own.start, own.stop]))
-        stored.append(
+    context = batch.context
+    tables = _arc_tables(batch, arcs, threshold, all_arcs=True)
+    return [
+        (
             StoredDistribution(
-                (arcs.deps[own] - root).astype(np.int32),
-                (arcs.heads[own] - root).astype(np.int32),
-                arcs.log_weights[own].astype(np.float32),
-                (entries[own_entries] - own.start).astype(np.int32),
-                labels[own_entries].astype(np.int32),
-                label_probs[own_entries].astype(np.float32),
-                context.labels,
-                sigmoid(sentence.log_odds) if context.finds_boundaries else None,
-                context.teacher,
-            )
+                **_with_probs(table, np.maximum(table.probs, LEAST)),
+                log_weights=log_weights.astype(np.float32),
+                start_probs=sigmoid(sentence.log_odds) if context.finds_boundaries else None,
+                teacher=context.teacher,
+            ),
         )
-    return [(distribution,) for distribution in stored]
+        for sentence, (table, log_weights) in zip(batch.sentences, tables, strict=True)
+    ]
 
 
 def _find_stored_trees(batch: ScoredBatch, trees: Sequence[TreeDistribution]) -> list[StoredTrees]:
     """Join the weights of all arcs of each sentence and its probable labelled arcs."""
-    tables = _label_arcs(batch, _find_arcs(batch, trees, LEAST_TO_KEEP), LEAST_TO_KEEP)
+    tables = _arc_tables(batch, _find_arcs(batch, trees, LEAST_TO_KEEP), LEAST_TO_KEEP)
     return [
         StoredTrees(
-            **vars(replace(table, probs=table.probs.astype(np.float32))),
+            **_with_probs(table, table.probs),
             log_weights=_weights_to_store(batch.log_weights_of(i)),
             projective=batch.context.settings.projective,
         )
-        for i, table in enumerate(tables)
+        for i, (table, _) in enumerate(tables)
     ]
+
+
+def _with_probs(table: ArcTable, probs: NDArray[np.floating]) -> dict[str, Any]:
+    """List the columns of a table, with probabilities in single precision."""
+    return {**vars(table), "probs": probs.astype(np.float32)}
 
 
 def _weights_to_store(log_weights: NDArray[np.float64]) -> NDArray[np.float32]:
@@ -222,26 +241,6 @@ def _weights_to_store(log_weights: NDArray[np.float64]) -> NDArray[np.float32]:
     kept = log_weights[1:, 1:].copy()
     np.fill_diagonal(kept, log_weights[1:, 0])
     return (kept - kept.max(axis=1, keepdims=True, initial=-np.inf)).astype(np.float32)
-
-
-def _labels_to_store(
-    batch: ScoredBatch, arcs: ProbableArcs, threshold: float
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Find the labels to keep: the number of the arc, the label and its probability on the arc."""
-    inner = np.flatnonzero(~np.isin(arcs.heads, batch.scores.layout.roots))
-    deps, heads, probs = arcs.deps[inner], arcs.heads[inner], arcs.probs[inner]
-    temperature = batch.context.label_temperature
-    found, labels, joint = find_probable_labels(
-        batch.labeller, batch.scores, deps, heads, probs, threshold, temperature
-    )
-    others = np.setdiff1d(np.arange(len(deps)), found)
-    best, log_probs = find_best_labels(
-        batch.labeller, batch.scores, deps[others], heads[others], temperature
-    )
-    all_arcs = np.concatenate([found, others])
-    order = np.argsort(all_arcs, kind="stable")
-    label_probs = np.concatenate([joint / probs[found], np.exp(log_probs)])
-    return inner[all_arcs[order]], np.concatenate([labels, best])[order], label_probs[order]
 
 
 def sigmoid(log_odds: NDArray[np.floating]) -> NDArray[np.float32]:

@@ -1,8 +1,7 @@
 """The function `render`: pictures of parses, their probabilities and alternatives."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
-from typing import Any
 
 from spacy.tokens import Doc, Span
 from spacy.util import is_in_jupyter
@@ -11,17 +10,7 @@ from spacy.vocab import Vocab
 from spacy_rootmind.compat import TPL_PAGE
 from spacy_rootmind.rendering.drawing import runs_rtl
 from spacy_rootmind.rendering.svg import sentence_svg
-from spacy_rootmind.rendering.text import clean
 
-# Options that displaCy has as well, and the colour of arcs that the parse does not have.
-DEFAULTS: dict[str, bool | str] = {
-    "add_lemma": False,
-    "fine_grained": False,
-    "bg": "#ffffff",
-    "color": "#000000",
-    "font": "Arial, Helvetica, Liberation Sans, sans-serif",
-    "highlight": "#d1242f",
-}
 # Like displaCy's, but as wide as the page; a very wide picture is scrolled by itself.
 FIGURE = """
 <figure style="margin: 0 0 3rem; overflow-x: auto">{content}</figure>
@@ -33,7 +22,6 @@ def render(
     *,
     page: bool = False,
     jupyter: bool | None = None,
-    options: Mapping[str, Any] | None = None,
     max_alternatives: int = 5,
 ) -> str | None:
     """Draw the parse of each sentence, with probabilities and alternatives if the Doc has them.
@@ -41,10 +29,8 @@ def render(
     If the Doc was parsed with `confidence`, each arc has its label and the probability of both
     together. If it was parsed with `alternatives`, those that differ from the parse are drawn below
     it, in order and each tree once; the arcs that differ have another colour, dashes and bold
-    labels. In a sentence of more than eight words, alternatives have only the words of arcs that
-    differ, with "…" for the others. If a sentence has other tokens or boundaries than were parsed,
-    its picture has the tree alone; if a token has another head, neither this head nor the tree has
-    a probability.
+    labels. If a sentence has other tokens or boundaries than were parsed, its picture has the tree
+    alone; if a token has another head, neither this head nor the tree has a probability.
 
     A picture is as wide as its words and labels need. In HTML and in a notebook it shrinks to the
     width of the page, to 60 percent of its size at least: about 25 words fit a notebook's cell.
@@ -57,9 +43,6 @@ def render(
         Whether to return a complete HTML page instead of one SVG per sentence.
     jupyter : bool, optional
         Whether to show the picture in a notebook instead of returning it; None detects a notebook.
-    options : dict, optional
-        As for displaCy, `add_lemma`, `fine_grained`, `bg`, `color` and `font`. `highlight` is the
-        colour of arcs that are not in the parse.
     max_alternatives : int
         Most alternatives to draw per sentence.
 
@@ -71,32 +54,17 @@ def render(
     Raises
     ------
     ValueError
-        If a Doc is not parsed, a head lies outside its sentence, or an option is not known.
+        If a Doc is not parsed, or a head lies outside its sentence.
     """
-    settings = check_options(options or {})
     is_shown = is_in_jupyter() if jupyter is None else jupyter
     spans = list(find_sentences(docs))
     in_page = page or is_shown
-    svgs = [sentence_svg(span, settings, max_alternatives, in_page=in_page) for span in spans]
+    svgs = [sentence_svg(span, max_alternatives, in_page=in_page) for span in spans]
     markup = html_page(svgs, spans[0].vocab if spans else None) if page else "".join(svgs)
     if not is_shown:
         return markup.strip()
     show(markup.strip())
     return None
-
-
-def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Check options and fill in the defaults."""
-    if unknown := options.keys() - DEFAULTS.keys():
-        raise ValueError(
-            f"expected options of a dependency picture, received {', '.join(sorted(unknown))}; the "
-            f"options are {', '.join(sorted(DEFAULTS))}"
-        )
-    settings: dict[str, Any] = {**DEFAULTS, **options}
-    return {
-        name: escape(clean(value)) if isinstance(value, str) else value
-        for name, value in settings.items()
-    }
 
 
 def find_sentences(docs: Doc | Span | Iterable[Doc | Span]) -> Iterator[Span]:

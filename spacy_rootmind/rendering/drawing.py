@@ -1,28 +1,21 @@
 """Content of a sentence's picture: words, arcs and captions, without markup.
 
-Trees are drawn over columns, one per word, counted from 0. Whitespace has no column. In a long
-sentence, alternatives have only the columns of arcs that differ, so that these are easy to find.
+Trees are drawn over columns, one per word, counted from 0. Whitespace has no column.
 """
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from itertools import groupby
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from spacy.tokens import Span
 from spacy.vocab import Vocab
 
 from spacy_rootmind.annotation.extensions import SentenceDetails
-from spacy_rootmind.rendering.text import ELLIPSIS
 from spacy_rootmind.trees.conventions import MISSING
 
 # Drawn for a whitespace token that cannot be hidden because another parser made it a head.
 VISIBLE_SPACE = "␣"
-# Widest word that is drawn, as a multiple of the font size: about 32 letters.
-MAX_WORD = 18.0
-# A drawing with more columns has only the columns of arcs that differ.
-MAX_COLUMNS = 8
 
 
 class Tree(NamedTuple):
@@ -33,11 +26,10 @@ class Tree(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A word with its part of speech or tag, and its lemma."""
+    """A word with its part of speech or, without one, its tag."""
 
     text: str
     tag: str
-    lemma: str
 
 
 class Arc(NamedTuple):
@@ -62,7 +54,7 @@ class Drawing(NamedTuple):
     arcs: list[Arc]
 
 
-def draw_sentence(span: Span, options: Mapping[str, Any], max_alternatives: int) -> list[Drawing]:
+def draw_sentence(span: Span, max_alternatives: int) -> list[Drawing]:
     """List the drawings of a sentence: its parse, then the alternatives that differ from it.
 
     Probabilities and alternatives that no longer fit the sentence are left out.
@@ -77,7 +69,7 @@ def draw_sentence(span: Span, options: Mapping[str, Any], max_alternatives: int)
     }
     others = [tree for tree in n_draws if tree != chosen]
     shown = others[:max_alternatives]
-    columns, column_of = make_columns(span, [chosen, *shown], options)
+    columns, column_of = make_columns(span, [chosen, *shown])
 
     def describe(tree: Tree, log_prob: float) -> list[str]:
         # Adding zero turns -0.0 into 0.0.
@@ -98,11 +90,7 @@ def draw_sentence(span: Span, options: Mapping[str, Any], max_alternatives: int)
     drawings = [Drawing(caption[:1].upper() + caption[1:], columns, arcs)]
     for number, tree in enumerate(shown, start=1):
         caption = f"Alternative {number}: {'; '.join(describe(tree, log_probs[tree]))}"
-        arcs, replaced = (
-            tree_arcs(one, other, column_of) for one, other in ((tree, chosen), (chosen, tree))
-        )
-        changes = {end for arc in arcs + replaced if arc.is_different for end in arc[:2]}
-        drawings.append(focus(Drawing(caption, columns, arcs), changes))
+        drawings.append(Drawing(caption, columns, tree_arcs(tree, chosen, column_of)))
     return drawings
 
 
@@ -125,9 +113,7 @@ def chosen_tree(span: Span) -> Tree:
 # --- columns -----------------------------------------------------------------------------------
 
 
-def make_columns(
-    span: Span, trees: Sequence[Tree], options: Mapping[str, Any]
-) -> tuple[list[Column], list[int | None]]:
+def make_columns(span: Span, trees: Sequence[Tree]) -> tuple[list[Column], list[int | None]]:
     """Put tokens into columns; also return each token's column, None if its arc is not drawn."""
     heads = {head for tree in trees for head in tree.heads}
     columns: list[Column] = []
@@ -137,9 +123,8 @@ def make_columns(
             column_of.append(None)
             continue
         column_of.append(len(columns))
-        tag = token.tag_ if options["fine_grained"] else token.pos_
         text = " ".join(token.text.split())
-        columns.append(Column(text or VISIBLE_SPACE, tag, token.lemma_))
+        columns.append(Column(text or VISIBLE_SPACE, token.pos_ or token.tag_))
     return columns, column_of
 
 
@@ -161,32 +146,6 @@ def tree_arcs(
             number = numbers[i] if numbers else ""
             arcs.append(Arc(start, end, label, (head, label) != others[i], number))
     return arcs
-
-
-def focus(drawing: Drawing, changes: set[int]) -> Drawing:
-    """Leave out the columns of a long drawing that have no arc that differs.
-
-    Arcs with an end in one of them are left out as well: the parse has them, too.
-    """
-    n_columns = len(drawing.columns)
-    if n_columns <= MAX_COLUMNS or not changes:
-        return drawing
-    columns: list[Column] = []
-    new_place: dict[int, int] = {}
-    for is_kept, run in groupby(range(n_columns), key=changes.__contains__):
-        group = list(run)
-        if not is_kept and len(group) > 1:
-            columns.append(Column(ELLIPSIS, "", ""))
-            continue
-        for column in group:
-            new_place[column] = len(columns)
-            columns.append(drawing.columns[column])
-    arcs = [
-        arc._replace(head=new_place[arc.head], dep=new_place[arc.dep])
-        for arc in drawing.arcs
-        if arc.head in new_place and arc.dep in new_place
-    ]
-    return Drawing(drawing.caption, columns, arcs)
 
 
 def runs_rtl(vocab: Vocab) -> bool:

@@ -6,10 +6,10 @@ no label lies on another.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from spacy_rootmind.rendering.drawing import Arc, Column, Drawing
+from spacy_rootmind.rendering.drawing import Arc, Drawing
 from spacy_rootmind.rendering.text import text_width
 
 WORD_SIZE = 15.0
@@ -45,12 +45,10 @@ class Line(NamedTuple):
     rise: float
 
 
-def place_columns(
-    drawings: Sequence[Drawing], settings: Mapping[str, Any]
-) -> tuple[list[float], float]:
+def place_columns(drawings: Sequence[Drawing]) -> tuple[list[float], float]:
     """Place the columns that several drawings share; return their middles and the whole width."""
     columns = drawings[0].columns
-    widths = [column_width(column, settings) for column in columns]
+    widths = [max(text_width(text, WORD_SIZE), text_width(tag, TAG_SIZE)) for text, tag in columns]
     root_widths = [0.0] * len(columns)
     # The distances that labels need: for an arc's right end, that from its left end.
     needs: dict[int, dict[int, float]] = defaultdict(dict)
@@ -74,12 +72,6 @@ def place_columns(
         others = (places[start] + need for start, need in needs[column].items())
         places.append(max([nearest, *others]))
     return places, places[-1] + max(widths[-1], root_widths[-1]) / 2 + MARGIN
-
-
-def column_width(column: Column, settings: Mapping[str, Any]) -> float:
-    """Estimate the width of a column's texts."""
-    small = [column.tag, column.lemma] if settings["add_lemma"] else [column.tag]
-    return max(text_width(column.text, WORD_SIZE), *(text_width(text, TAG_SIZE) for text in small))
 
 
 def label_width(arc: Arc) -> float:

@@ -1,20 +1,12 @@
 """Pictures of trees as SVG: words, arcs, captions, and their arrangement."""
 
 import math
-from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from spacy.tokens import Span
 
-from spacy_rootmind.rendering.drawing import (
-    MAX_WORD,
-    Arc,
-    Column,
-    Drawing,
-    draw_sentence,
-    runs_rtl,
-)
+from spacy_rootmind.rendering.drawing import Arc, Column, Drawing, draw_sentence, runs_rtl
 from spacy_rootmind.rendering.layout import (
     ARROW_WIDTH,
     LABEL_GAP,
@@ -27,13 +19,13 @@ from spacy_rootmind.rendering.layout import (
     lay_out,
     place_columns,
 )
-from spacy_rootmind.rendering.text import clean, shorten, text_width
+from spacy_rootmind.rendering.text import clean, text_width
 
 CAPTION_SIZE = 13.0
 # How much wider captions are in DejaVu Sans, which many machines have instead of Arial.
 WIDER_FONT = 1.1
 CAPTION_HEIGHT = 25.0
-# From the arcs to the base of a word, and from there to that of each tag or lemma.
+# From the arcs to the base of a word, and from there to that of its tag.
 WORD_HEIGHT, TAG_HEIGHT = 22.0, 17.0
 # Browsers shrink a wide picture to the page, but no further than this part of its size,
 # so that small letters stay legible; a picture that is still too wide is scrolled.
@@ -45,24 +37,29 @@ CURVE = 0.4
 LABEL_DISTANCE = 4.0
 NUMBER_BELOW = NUMBER_SIZE + 6.0
 
+# The colour of arcs that the parse does not have.
+HIGHLIGHT = "#d1242f"
 # The colour scheme is fixed, as are all colours: browsers that darken pages would otherwise turn
-# letters white, but not the shapes behind them.
+# letters white, but not the shapes behind them. The background is not a style: renderers of SVG
+# files leave what no shape fills transparent.
 SVG = """
 <svg xmlns="http://www.w3.org/2000/svg" xml:lang="{lang}" class="displacy-parses" width="{width}" \
 height="{height}" viewBox="0 0 {width} {height}" style="{page_style}\
-color-scheme: only light; color: {color}; font-family: {font}; font-size: {size}px; \
-direction: ltr">{background}{content}</svg>
+color-scheme: only light; color: #000000; \
+font-family: Arial, Helvetica, Liberation Sans, sans-serif; font-size: {size}px; \
+direction: ltr"><rect width="{width}" height="{height}" fill="#ffffff"/>{content}</svg>
 """
 # In pages alone: some renderers of SVG files take `height: auto` for a height of nothing.
 PAGE_STYLE = "display: block; max-width: 100%; min-width: {min_width}px; height: auto; "
-# Not a style: renderers of SVG files leave what no shape fills transparent.
-BACKGROUND = """<rect width="{width}" height="{height}" fill="{bg}"/>"""
 TREE = """
 <g class="displacy" transform="translate(0,{y})">{content}</g>
 """
 WORD = """
-<text class="displacy-token" fill="currentColor" text-anchor="middle"{style}>{lines}</text>
+<text class="displacy-token" fill="currentColor" text-anchor="middle"{style}>\
+<tspan class="displacy-word" x="{x}" y="{y}">{text}</tspan>{tag}</text>
 """
+TAG = f"""<tspan class="displacy-tag" x="{{x}}" y="{WORD_HEIGHT + TAG_HEIGHT:g}" \
+style="font-size: {TAG_SIZE:g}px">{{text}}</tspan>"""
 ARROW = """
 <g class="displacy-arrow{kind}">
     <path class="displacy-arc" d="{path}" fill="none" stroke="currentColor" \
@@ -74,19 +71,11 @@ stroke-width="1.5px"{dashes}/>
 """
 LABEL = """<text x="{x}" y="{y}" style="font-size: {size}px">{text}</text>"""
 # Keeps lines that cross a label or number apart from its letters.
-GROUND = """<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="{bg}"/>"""
+GROUND = """<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="#ffffff"/>"""
 CAPTION = """
 <text class="displacy-caption" fill="currentColor" text-anchor="{anchor}" \
 style="font-size: {size}px" x="{x}" y="{y}">{text}</text>
 """
-
-
-class Picture(NamedTuple):
-    """SVG markup without the outermost element, and its size in pixels."""
-
-    width: float
-    height: float
-    content: str
 
 
 class Text(NamedTuple):
@@ -101,47 +90,50 @@ class Text(NamedTuple):
 # --- sentences ---------------------------------------------------------------------------------
 
 
-def sentence_svg(
-    span: Span, settings: Mapping[str, Any], max_alternatives: int, *, in_page: bool
-) -> str:
-    """Draw a sentence as SVG; in a page, it shrinks with the page.
+def sentence_svg(span: Span, max_alternatives: int, *, in_page: bool) -> str:
+    """Draw a sentence as SVG: its trees one below the other, each under its caption.
+
+    Words are exactly below each other. Only the first tree has tags. In a page, the picture shrinks
+    with the page.
 
     Raises ValueError if a head lies outside the sentence.
     """
-    drawings = draw_sentence(span, settings, max_alternatives)
-    picture = draw_picture(drawings, settings, is_rtl=runs_rtl(span.vocab))
-    return complete_svg(picture, settings, span.doc.lang_, in_page=in_page)
-
-
-def draw_picture(
-    drawings: Sequence[Drawing], settings: Mapping[str, Any], *, is_rtl: bool
-) -> Picture:
-    """Draw the trees of a sentence one below the other, each under its caption.
-
-    Words of trees with the same columns are exactly below each other. Only the first tree
-    has tags and lemmas.
-    """
-    drawings = [prepare(drawing, is_rtl=is_rtl) for drawing in drawings]
-    complete = [drawing for drawing in drawings if drawing.columns == drawings[0].columns]
-    shared = place_columns(complete, settings)
-    trees = []
+    is_rtl = runs_rtl(span.vocab)
+    drawings = [prepare(each, is_rtl=is_rtl) for each in draw_sentence(span, max_alternatives)]
+    places, tree_width = place_columns(drawings)
+    captions = [text_width(each.caption, CAPTION_SIZE) for each in drawings if each.caption]
+    widths = [tree_width, *(width * WIDER_FONT + 2 * MARGIN for width in captions)]
+    width, height, parts = math.ceil(max(widths)), 0.0, []
+    # Everything is aligned on the side where text starts.
     for number, drawing in enumerate(drawings):
-        places, width = shared if drawing in complete else place_columns([drawing], settings)
-        content, height = draw_tree(drawing, places, settings, is_rtl=is_rtl, is_first=number == 0)
         if drawing.caption:
-            trees.append(draw_caption(drawing.caption, is_rtl=is_rtl))
-        trees.append(Picture(width, height, content))
-    return stack(trees, is_rtl=is_rtl)
+            caption = CAPTION.format(
+                anchor="end" if is_rtl else "start",
+                size=px(CAPTION_SIZE),
+                x=px(max(widths) - MARGIN if is_rtl else MARGIN),
+                y=px(height + CAPTION_SIZE + LABEL_GAP),
+                text=escape(drawing.caption),
+            )
+            parts.append(caption)
+            height += CAPTION_HEIGHT
+        left = max(widths) - tree_width if is_rtl else 0.0
+        tree, tree_height = draw_tree(drawing, places, is_rtl=is_rtl, is_first=number == 0)
+        parts.append(f'<g transform="translate({px(left)},{px(height)})">{tree}</g>')
+        height += tree_height
+    return SVG.format(
+        width=width,
+        height=math.ceil(height),
+        page_style=PAGE_STYLE.format(min_width=math.floor(width * MIN_SCALE)) if in_page else "",
+        content="".join(parts),
+        lang=escape(span.doc.lang_),
+        size=px(WORD_SIZE),
+    )
 
 
 def prepare(drawing: Drawing, *, is_rtl: bool) -> Drawing:
     """Cut long texts, remove what XML does not allow, and reverse columns from right to left."""
-
-    def shown(text: str, size: float) -> str:
-        return shorten(clean(text), size, MAX_WORD * size)
-
-    columns = [Column(*(shown(text, WORD_SIZE) for text in column)) for column in drawing.columns]
-    arcs = [arc._replace(label=shown(arc.label, LABEL_SIZE)) for arc in drawing.arcs]
+    columns = [Column(*map(clean, column)) for column in drawing.columns]
+    arcs = [arc._replace(label=clean(arc.label)) for arc in drawing.arcs]
     if is_rtl:
         last = len(columns) - 1
         arcs = [arc._replace(head=last - arc.head, dep=last - arc.dep) for arc in arcs]
@@ -153,48 +145,33 @@ def prepare(drawing: Drawing, *, is_rtl: bool) -> Drawing:
 
 
 def draw_tree(
-    drawing: Drawing,
-    places: list[float],
-    settings: Mapping[str, Any],
-    *,
-    is_rtl: bool,
-    is_first: bool,
+    drawing: Drawing, places: list[float], *, is_rtl: bool, is_first: bool
 ) -> tuple[str, float]:
     """Draw a tree over its columns, and return its height as well.
 
-    One that is not the first has neither tags nor lemmas.
+    One that is not the first has no tags.
     """
-    rows = ["text"]
-    small = ("lemma", "tag") if settings["add_lemma"] else ("tag",)
-    if is_first:
-        rows += [row for row in small if any(getattr(column, row) for column in drawing.columns)]
+    has_tags = is_first and any(column.tag for column in drawing.columns)
     lines = lay_out(drawing, places, is_first=is_first)
     height = max((line.rise for line in lines), default=0.0) + LABEL_SIZE + LABEL_GAP
     # Long arcs first: where arcs cross, the label of the lower one is drawn on top.
     lines.sort(key=lambda line: -line.rise)
-    content = [draw_arrow(line, settings, fades=not is_first) for line in lines]
-    baselines = {row: WORD_HEIGHT + number * TAG_HEIGHT for number, row in enumerate(rows)}
+    content = [draw_arrow(line, fades=not is_first) for line in lines]
     for column, place in zip(drawing.columns, places, strict=True):
-        content.append(draw_word(column, place, baselines, is_rtl=is_rtl))
-    markup = TREE.format(y=px(height), content="".join(content))
-    return markup, height + baselines[rows[-1]] + MARGIN
-
-
-def draw_word(column: Column, place: float, baselines: Mapping[str, float], *, is_rtl: bool) -> str:
-    """Draw a word, and its lemma and tag below it."""
-    lines = []
-    for row, y in baselines.items():
-        name, size = row, f' style="font-size: {px(TAG_SIZE)}px"'
-        if row == "text":
-            name, size = "word", ""
-        text = escape(getattr(column, row))
-        lines.append(
-            f'<tspan class="displacy-{name}" x="{px(place)}" y="{px(y)}"{size}>{text}</tspan>'
+        content.append(
+            WORD.format(
+                style=' style="direction: rtl"' if is_rtl else "",
+                x=px(place),
+                y=px(WORD_HEIGHT),
+                text=escape(column.text),
+                tag=TAG.format(x=px(place), text=escape(column.tag)) if has_tags else "",
+            )
         )
-    return WORD.format(style=' style="direction: rtl"' if is_rtl else "", lines="".join(lines))
+    markup = TREE.format(y=px(height), content="".join(content))
+    return markup, height + WORD_HEIGHT + has_tags * TAG_HEIGHT + MARGIN
 
 
-def draw_arrow(line: Line, settings: Mapping[str, Any], *, fades: bool) -> str:
+def draw_arrow(line: Line, *, fades: bool) -> str:
     """Draw an arc with its label and number.
 
     Arcs that differ from the parse's have another colour, dashes and bold labels; in alternatives,
@@ -212,7 +189,7 @@ def draw_arrow(line: Line, settings: Mapping[str, Any], *, fades: bool) -> str:
         dashes=' stroke-dasharray="6 3"' if arc.is_different else "",
         head=f"M{x},2 L{px(line.dep_x - ARROW_WIDTH / 2)},{px(-ARROW_WIDTH)} "
         f"{px(line.dep_x + ARROW_WIDTH / 2)},{px(-ARROW_WIDTH)}",
-        grounds="".join(draw_ground(text, settings["bg"]) for text in texts),
+        grounds="".join(map(draw_ground, texts)),
         label=" ".join(
             LABEL.format(x=px(text.x), y=px(text.y), size=px(text.size), text=escape(text.text))
             for text in texts
@@ -220,7 +197,7 @@ def draw_arrow(line: Line, settings: Mapping[str, Any], *, fades: bool) -> str:
     )
     style = "opacity: 0.65" if fades else ""
     if arc.is_different:
-        style = f"color: {settings['highlight']}; font-weight: bold"
+        style = f"color: {HIGHLIGHT}; font-weight: bold"
     return f'<g style="{style}">{markup}</g>' if style else markup
 
 
@@ -239,11 +216,11 @@ def place_texts(arc: Arc, x: float, y: float) -> list[Text]:
     return [Text(arc.label, x, y, LABEL_SIZE), Text(arc.number, number_x, number_y, NUMBER_SIZE)]
 
 
-def draw_ground(text: Text, bg: str) -> str:
+def draw_ground(text: Text) -> str:
     """Draw the background of a text."""
     width = text_width(text.text, text.size)
     left, top = px(text.x - width / 2), px(text.y - 0.8 * text.size)
-    return GROUND.format(x=left, y=top, width=px(width), height=px(text.size), bg=bg)
+    return GROUND.format(x=left, y=top, width=px(width), height=px(text.size))
 
 
 def arc_path(line: Line) -> str:
@@ -261,53 +238,6 @@ def arc_path(line: Line) -> str:
         f"L{px(right - width)},{px(top)} "
         f"C{px(right - width * CURVE)},{px(top)} {px(right)},{control} {px(right)},{low} "
         f"L{px(right)},{px(ends[right])}"
-    )
-
-
-# --- captions ----------------------------------------------------------------------------------
-
-
-def draw_caption(text: str, *, is_rtl: bool) -> Picture:
-    """Draw a caption."""
-    width = text_width(text, CAPTION_SIZE) * WIDER_FONT + 2 * MARGIN
-    content = CAPTION.format(
-        anchor="end" if is_rtl else "start",
-        size=px(CAPTION_SIZE),
-        x=px(width - MARGIN if is_rtl else MARGIN),
-        y=px(CAPTION_SIZE + LABEL_GAP),
-        text=escape(text),
-    )
-    return Picture(width, CAPTION_HEIGHT, content)
-
-
-# --- pictures ----------------------------------------------------------------------------------
-
-
-def stack(pictures: Sequence[Picture], *, is_rtl: bool) -> Picture:
-    """Put pictures one below the other, aligned on the side where text starts."""
-    width = max((picture.width for picture in pictures), default=0)
-    height = 0.0
-    parts = []
-    for picture in pictures:
-        x = width - picture.width if is_rtl else 0
-        parts.append(f'<g transform="translate({px(x)},{px(height)})">{picture.content}</g>')
-        height += picture.height
-    return Picture(width, height, "".join(parts))
-
-
-def complete_svg(picture: Picture, settings: Mapping[str, Any], lang: str, *, in_page: bool) -> str:
-    """Add the outermost element to a picture; in a page, it shrinks with the page."""
-    width, height = math.ceil(picture.width), math.ceil(picture.height)
-    return SVG.format(
-        width=width,
-        height=height,
-        page_style=PAGE_STYLE.format(min_width=math.floor(width * MIN_SCALE)) if in_page else "",
-        background=BACKGROUND.format(width=width, height=height, bg=settings["bg"]),
-        content=picture.content,
-        lang=escape(lang),
-        size=px(WORD_SIZE),
-        color=settings["color"],
-        font=settings["font"],
     )
 
 

@@ -19,11 +19,10 @@ CATEGORY_WIDTHS = {
 WIDE, OTHER = 1000, 556
 # Fonts differ, and a reader may not have the one that was asked for.
 RESERVE = 1.04
-# Accents, which have no width, can be piled up without an end.
-MAX_CHARS = 100
+# Longest word or label that is drawn.
+MAX_CHARS = 32
 
 NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-ELLIPSIS = "…"
 
 
 def text_width(text: str, size: float) -> float:
@@ -42,15 +41,6 @@ def char_width(char: str) -> int:
 
 
 def clean(text: str) -> str:
-    """Replace the control characters that XML does not allow."""
-    return NOT_IN_XML.sub("\ufffd", text)
-
-
-def shorten(text: str, size: float, width: float) -> str:
-    """Cut a text that is wider than a number of pixels."""
-    kept = text[:MAX_CHARS]
-    if text_width(kept, size) <= width:
-        return kept
-    while kept and text_width(kept + ELLIPSIS, size) > width:
-        kept = kept[:-1]
-    return kept + ELLIPSIS
+    """Cut a long text, and replace the control characters that XML does not allow."""
+    cut = text if len(text) <= MAX_CHARS else text[: MAX_CHARS - 1] + "…"
+    return NOT_IN_XML.sub("\ufffd", cut)

@@ -194,8 +194,7 @@ def decode_kbest_valid(
     """Search for the labelled trees of `decode_kbest_labelled` among those that keep rules.
 
     `number` is the sentence's, for the rules. Returns also whether these are k or all such trees;
-    beyond the limit, they are the first of the k best. `decode_kbest_labelled` and `are_valid`
-    take less time where not too few trees are valid.
+    beyond the limit, they are the first of the k best.
     """
     weights = np.array(log_weights, dtype=np.float64)
     unknown = np.full(weights.shape, MISSING, dtype=np.int32)

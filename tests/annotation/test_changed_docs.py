@@ -25,20 +25,23 @@ NEW_YORK = slice(3, 5)
 def make_record(start, end):
     """A record with the Doc's own tree as the only alternative and every other arc to a word."""
     tree = np.array(HEADS[start:end], "i4") - start
-    n = end - start
-    own = np.arange(n, dtype="i4")
+    is_word = np.array(POS[start:end]) != "SPACE"
+    words = np.flatnonzero(is_word)
+    heads, n = np.searchsorted(words, tree[words]).astype("i4"), len(words)
     arcs = ArcTable(
-        np.repeat(own, 2),
-        np.stack([tree, np.roll(tree, 1)], axis=1).ravel(),
+        ("dep",),
+        np.repeat(np.arange(n, dtype="i4"), 2),
+        np.stack([heads, np.roll(heads, 1)], axis=1).ravel(),
         np.zeros(2 * n, "i4"),
         np.tile([0.75, 0.25], n),
-        ("dep",),
     )
-    alternatives = Alternatives(tree[None], np.zeros((1, n), "i4"), np.array([-0.5]), ("dep",))
-    names, labels = np.unique(DEPS[start:end], return_inverse=True)
-    probs = np.array(PROBS[start:end], "f4")
-    of_labels = labels.astype("i4"), probs / 2, tuple(names.tolist())
-    return ParseDetails(Confidence(probs, -1.5, 0.75, *of_labels), arcs, alternatives, tree=tree)
+    alternatives = Alternatives(("dep",), heads[None], np.zeros((1, n), "i4"), np.array([-0.5]))
+    names, labels = np.unique(np.array(DEPS[start:end])[words], return_inverse=True)
+    probs = np.array(PROBS[start:end], "f4")[words]
+    confidence = Confidence(
+        tuple(names.tolist()), probs, -1.5, 0.75, labels.astype("i4"), probs / 2
+    )
+    return ParseDetails(tree, is_word, confidence, arcs, alternatives)
 
 
 def make_doc():
@@ -75,10 +78,10 @@ def expected(**changed):
 def test_unchanged_docs_are_read_without_a_warning(log):
     doc = make_doc()
     assert head_probs(doc) == expected()
-    assert arc_probs(doc) == pytest.approx([prob / 2 for prob in PROBS])
-    for sentence in doc.sents:
+    assert arc_probs(doc) == pytest.approx([1 if prob == 1 else prob / 2 for prob in PROBS])
+    for sentence, n_words in zip(doc.sents, (6, 4), strict=True):
         assert sentence._.parse_log_prob == -1.5
-        assert len(sentence._.arcs) == 2 * len(sentence)
+        assert len(sentence._.arcs) == 2 * n_words
     assert log.records == []
 
 
@@ -131,7 +134,7 @@ def test_a_head_set_by_hand_is_unknown_and_the_others_are_kept(head, log):
     # These are about all trees of the sentence, whichever of them the Doc has.
     assert second._.parse_entropy == 0.75
     assert second._.parses[0].heads.tolist() == [2, 0, 2, 2, 2]
-    assert len(second._.arcs) == 10
+    assert len(second._.arcs) == 8
     assert len(doc[9]._.arcs) == 2
     assert len(log.records) == 1
     doc[9].head = doc[8]

@@ -55,7 +55,7 @@ def parsed(parser):
     # It has learnt from Docs of one sentence each, and finds no boundaries.
     for key, record in doc.user_data.items():
         [stored] = record["distributions"]
-        starts = np.full(len(record["tree"]), 0.5, "f4")
+        starts = np.full(record["is_word"].sum(), 0.5, "f4")
         stored = {**stored, "start_probs": starts, "teacher": "another"}
         gaps = np.where(np.arange(len(starts)) == 0, np.float32(np.nan), starts)
         found = {"confidence": {**record["confidence"], "start_probs": gaps}}
@@ -138,7 +138,7 @@ KINDS = {
     "distributions": StoredDistribution,
 }
 # One row for each kind of check: what the message says is damaged, and the damage.
-FORMAT, NAMES = "in format, which is .* instead of 4", "in the names of its parts"
+FORMAT, NAMES = "in format, which is .* instead of 5", "in the names of its parts"
 DAMAGE = [
     (FORMAT, lambda record: "nothing"),
     (FORMAT, lambda record: record.pop("format") and record),
@@ -146,7 +146,10 @@ DAMAGE = [
     (FORMAT, lambda record: {**record, "format": True}),
     (NAMES, lambda record: {**record, "more": 1}),
     ("in tree", lambda record: {**record, "tree": record["tree"] + 99}),
-    ("in (tree|confidence)", lambda record: {**record, "tree": record["tree"][1:]}),
+    ("in (tree|is_word)", lambda record: {**record, "tree": record["tree"][1:]}),
+    ("in is_word", lambda record: {**record, "is_word": record["is_word"][1:]}),
+    ("in is_word", lambda record: {**record, "is_word": record["tree"]}),
+    ("in confidence", lambda record: {**record, "is_word": ~record["is_word"]}),
     ("in arcs", lambda record: record["arcs"].pop("heads") is not None and record),
     ("in distributions", lambda record: {**record, "distributions": {}}),
     ("in distributions", lambda record: {**record, "distributions": [3]}),

@@ -1,4 +1,4 @@
-"""Records of parse details: from words to tokens, into a Doc, and back."""
+"""Records of parse details: into a Doc, and back."""
 
 import numpy as np
 import pytest
@@ -12,41 +12,12 @@ from spacy_rootmind.annotation.details import (
     ArcTable,
     Confidence,
     ParseDetails,
+    StoredTrees,
 )
 from spacy_rootmind.annotation.extensions import register_extensions
 from spacy_rootmind.annotation.records import read_record, store_records
 
 VOCAB = spacy.blank("xx").vocab
-NAMES = ("ROOT", "a", "b", "c")
-
-
-def make_details():
-    """Details of a sentence of three words."""
-    return ParseDetails(
-        Confidence(
-            np.array([0.5, 0.25, 1.0], "f4"),
-            -1.5,
-            0.75,
-            np.array([0, 1, 3], "i4"),
-            np.array([0.5, 0.125, 0.75], "f4"),
-            NAMES,
-            np.array([np.nan, 0.25, 0.5], "f4"),
-        ),
-        ArcTable(
-            np.array([1, 2, 2, 3]),
-            np.array([0, 1, 3, 2]),
-            np.array([0, 1, 3, 1]),
-            np.array([0.9, 0.6, 0.3, 0.8]),
-            NAMES,
-        ),
-        Alternatives(
-            np.array([[0, 1, 2], [2, 0, 2]], "i4"),
-            np.array([[0, 1, 3], [1, 0, 1]], "i4"),
-            np.array([-0.5, -2.0]),
-            NAMES,
-        ),
-        guideline_status=NOT_PROVEN,
-    )
 
 
 def make_doc():
@@ -57,42 +28,77 @@ def make_doc():
 
 
 def make_record():
-    return make_details().over_tokens(np.array([0, 2, 3]), np.array([0, 0, 0, 2, 3], "i4"))
+    """Details of its first sentence."""
+    return ParseDetails(
+        np.array([0, 0, 0, 2, 3], "i4"),
+        np.array([True, False, True, True, False]),
+        Confidence(
+            ("ROOT", "a", "c"),
+            np.array([0.5, 0.25, 1.0], "f4"),
+            -1.5,
+            0.75,
+            np.array([0, 1, 2], "i4"),
+            np.array([0.5, 0.125, 0.75], "f4"),
+            np.array([np.nan, 0.25, 0.5], "f4"),
+        ),
+        ArcTable(
+            ("ROOT", "a", "c"),
+            np.array([0, 1, 1, 2]),
+            np.array([0, 0, 2, 1]),
+            np.array([0, 1, 2, 1]),
+            np.array([0.9, 0.6, 0.3, 0.8]),
+        ),
+        Alternatives(
+            ("ROOT", "a", "c"),
+            np.array([[0, 0, 1], [1, 1, 1]], "i4"),
+            np.array([[0, 1, 2], [1, 0, 1]], "i4"),
+            np.array([-0.5, -2.0]),
+        ),
+        guideline_status=NOT_PROVEN,
+    )
 
 
-def test_details_over_tokens():
-    details = make_record()
-    found = details.confidence
-    assert found.head_probs.tolist() == [0.5, 1.0, 0.25, 1.0, 1.0]
-    assert found.arc_probs.tolist() == [0.5, 1.0, 0.125, 0.75, 1.0]
-    assert [found.label_names[i] for i in found.labels] == ["ROOT", "dep", "a", "c", "dep"]
-    np.testing.assert_array_equal(found.start_probs, [np.nan, np.nan, 0.25, 0.5, np.nan])
-    arcs = details.arcs
-    names = [arcs.label_names[i] for i in arcs.labels]
-    found = list(zip(arcs.dependents.tolist(), arcs.heads.tolist(), names, strict=True))
-    assert found == [(0, 0, "ROOT"), (2, 0, "a"), (2, 3, "c"), (3, 2, "a")]
-    parses = details.alternatives
-    assert parses.heads.tolist() == [[0, 0, 0, 2, 3], [2, 0, 2, 2, 3]]
-    names = [[parses.label_names[i] for i in labels] for labels in parses.labels]
-    assert names == [["ROOT", "dep", "a", "c", "dep"], ["a", "dep", "ROOT", "a", "dep"]]
-    assert "b" not in parses.label_names
+def test_whitespace_has_the_head_and_label_of_the_parse():
+    register_extensions()
+    doc = stored_doc()
+    sentence = doc[:5]
+    assert [token._.head_prob for token in sentence] == [0.5, 1.0, 0.25, 1.0, 1.0]
+    assert [token._.arc_prob for token in sentence] == [0.5, 1.0, 0.125, 0.75, 1.0]
+    assert [token._.sent_start_prob for token in sentence] == [None, None, 0.25, 0.5, None]
+    arcs = [(arc.token.i, arc.head.i, arc.dep) for arc in sentence._.arcs]
+    assert arcs == [(0, 0, "ROOT"), (2, 0, "a"), (2, 3, "c"), (3, 2, "a")]
+    assert [len(token._.arcs) for token in sentence] == [1, 0, 2, 1, 0]
+    parses = sentence._.parses
+    assert [parse.heads.tolist() for parse in parses] == [[0, 0, 0, 2, 3], [2, 0, 2, 2, 3]]
+    labels = [["ROOT", "dep", "a", "c", "dep"], ["a", "dep", "ROOT", "a", "dep"]]
+    assert [parse.deps for parse in parses] == labels
 
 
 def test_details_of_a_sentence_without_words():
-    nothing, no_probs = np.zeros(0, "i8"), np.zeros(0, "f4")
+    register_extensions()
+    nothing, no_probs = np.zeros(0, "i4"), np.zeros(0, "f4")
+    doc = Doc(VOCAB, words=[" ", "\n"], heads=[0, 0], deps=["ROOT", "dep"])
+    table = (), nothing, nothing, nothing, np.zeros(0)
     details = ParseDetails(
-        Confidence(no_probs, 0.0, 0.0, nothing, no_probs, NAMES, no_probs),
-        ArcTable(nothing, nothing, nothing, np.zeros(0), NAMES),
-        Alternatives(np.zeros((1, 0), "i4"), np.zeros((1, 0), "i4"), np.zeros(1), NAMES),
-    ).over_tokens(nothing, np.zeros(2, "i4"))
-    found = details.confidence
-    assert found.head_probs.tolist() == found.arc_probs.tolist() == [1.0, 1.0]
-    assert [found.label_names[i] for i in found.labels] == ["ROOT", "dep"]
-    assert np.isnan(found.start_probs).tolist() == [True, True]
-    assert details.arcs.label_names == ()
-    parses = details.alternatives
-    assert parses.heads.tolist() == [[0, 0]]
-    assert [parses.label_names[i] for i in parses.labels[0]] == ["ROOT", "dep"]
+        np.zeros(2, "i4"),
+        np.zeros(2, "?"),
+        Confidence((), no_probs, 0.0, 0.0, nothing, no_probs, no_probs),
+        ArcTable(*table),
+        Alternatives((), np.zeros((1, 0), "i4"), np.zeros((1, 0), "i4"), np.zeros(1)),
+        StoredTrees(*table, np.zeros((0, 0), "f4"), False),
+    )
+    store_records(doc, [(0, 2, details)])
+    for names, values in (
+        (("head_prob", "arc_prob"), [1.0, 1.0]),
+        (("sent_start_prob",), [None, None]),
+        (("arcs",), [[], []]),
+    ):
+        assert all([getattr(token._, name) for token in doc] == values for name in names)
+    [parse] = doc[:]._.parses
+    assert (parse.heads.tolist(), parse.deps) == ([0, 0], ["ROOT", "dep"])
+    prob = doc[:]._.trees.prob
+    assert prob([(doc[1], doc[0], None)]) == prob([(doc[0], doc[0], None)]) == 1.0
+    assert prob([(doc[1], doc[0], "dep")]) == 0.0
 
 
 def assert_same(found, expected):
@@ -123,7 +129,8 @@ def test_storing_again_replaces_all_records():
     doc = stored_doc()
     doc.user_data["mine"] = 1
     probs, zeros = np.ones(1, "f4"), np.zeros(1, "i4")
-    details = ParseDetails(Confidence(probs, 0.0, 0.0, zeros, probs, ("dep",)), tree=zeros)
+    confidence = Confidence(("dep",), probs, 0.0, 0.0, zeros, probs)
+    details = ParseDetails(zeros, np.ones(1, "?"), confidence)
     store_records(doc, [(5, 6, details)])
     assert read_record(doc[5:6]).confidence.head_probs.tolist() == [1.0]
     with pytest.raises(ValueError, match="expected one of the sentences that root_mst parsed"):

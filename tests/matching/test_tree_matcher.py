@@ -101,7 +101,7 @@ def random_trees(rng, n):
     ]
     columns = [np.array(column, dtype=np.int32) for column in list(zip(*rows, strict=True))[:3]]
     probs = np.array([row[3] for row in rows])
-    stored = StoredTrees(*columns, probs, ("ROOT", "x", "y"), log_weights, False)
+    stored = StoredTrees(("ROOT", "x", "y"), *columns, probs, log_weights, False)
     return stored, scores, label_probs
 
 
@@ -135,7 +135,8 @@ def test_enumeration(n, seed):
     theirs = make_matcher(DependencyMatcher, nlp, patterns)
     expected = enumerate_matches(theirs, patterns, words, scores, label_probs)
     doc = Doc(nlp.vocab, words=words, heads=[0] * n, deps=["ROOT", *["x"] * (n - 1)])
-    store_records(doc, [(0, n, ParseDetails(trees=stored, tree=np.zeros(n, np.int32)))])
+    details = ParseDetails(np.zeros(n, np.int32), np.ones(n, np.bool_), trees=stored)
+    store_records(doc, [(0, n, details)])
     matcher = make_matcher(TreeMatcher, nlp, patterns)
     found = {
         (match.key, *(token.i for token in match.tokens)): match

@@ -10,9 +10,9 @@ from PIL import Image, ImageColor
 from spacy.tokens import Doc
 
 from spacy_rootmind import render
-from spacy_rootmind.rendering.api import DEFAULTS
+from spacy_rootmind.rendering import svg
+from spacy_rootmind.rendering.drawing import draw_sentence
 from spacy_rootmind.rendering.layout import MARGIN
-from spacy_rootmind.rendering.svg import complete_svg, draw_caption
 
 # OSError: CairoSVG is there, but not the library that it is for.
 cairosvg = pytest.importorskip(
@@ -22,9 +22,9 @@ cairosvg = pytest.importorskip(
 ROOT = Path(__file__).parents[2]
 
 
-def rasterize(svg):
+def rasterize(picture):
     """Draw a picture; return its pixels, of shape (height, width, 4)."""
-    png = cairosvg.svg2png(bytestring=svg.encode())
+    png = cairosvg.svg2png(bytestring=picture.encode())
     return np.asarray(Image.open(io.BytesIO(png)).convert("RGBA")).astype(int)
 
 
@@ -33,12 +33,12 @@ def share_of(pixels, color):
     return (pixels[..., :3] == ImageColor.getrgb(color)[:3]).all(axis=-1).mean()
 
 
-def check_picture(svg, color="#000000", bg="#ffffff"):
+def check_picture(picture):
     """Check that a picture is opaque, mostly its ground, and has writing on all of its height."""
-    pixels = rasterize(svg)
+    pixels = rasterize(picture)
     assert (pixels[..., 3] == 255).all()
-    assert 0.7 < share_of(pixels, bg) < 0.99
-    assert share_of(pixels, color) > 0.002
+    assert 0.7 < share_of(pixels, "#ffffff") < 0.99
+    assert share_of(pixels, "#000000") > 0.002
     inked = (pixels[..., :3] != pixels[0, 0, :3]).any(axis=(1, 2))
     assert inked[: len(inked) // 3].any()
     assert inked[-len(inked) // 3 :].any()
@@ -50,22 +50,23 @@ def doc():
     return Doc(spacy.blank("xx").vocab, words=words, heads=heads, deps=["nsubj", "root", "punct"])
 
 
-@pytest.mark.parametrize(("color", "bg"), [("#000000", "#ffffff"), ("#f0f0f0", "#101014")])
-def test_pictures_are_drawn_in_their_colours(doc, color, bg):
-    check_picture(render(doc, options={"color": color, "bg": bg}), color, bg)
+def test_pictures_are_drawn_in_their_colours(doc):
+    check_picture(render(doc))
 
 
-def test_captions_end_within_the_picture():
+def test_captions_end_within_the_picture(doc, monkeypatch):
     """In the font that is there, which need not be the one whose widths are assumed."""
-    text = "Alternative 2: probability 0.00266 (log -5.93); drawn 2 of 1000 times"
-    picture = draw_caption(text, is_rtl=False)
-    pixels = rasterize(complete_svg(picture, DEFAULTS, "en", in_page=False))
+    caption = "Alternative 2: probability 0.00266 (log -5.93); drawn 2 of 1000 times"
+    drawing = draw_sentence(doc[:], 0)[0]._replace(caption=caption)
+    monkeypatch.setattr(svg, "draw_sentence", lambda *args: [drawing])
+    pixels = rasterize(render(doc))
     inked = np.flatnonzero((pixels[..., :3] != 255).any(axis=(0, 2)))
-    assert picture.width / 2 < inked.max() < picture.width - MARGIN / 2
+    width = pixels.shape[1]
+    assert width / 2 < inked.max() < width - MARGIN / 2
 
 
 def test_picture_of_the_readme_is_drawn():
-    svg = (ROOT / "docs" / "pictures" / "parse.svg").read_text(encoding="utf8")
-    check_picture(svg)
+    picture = (ROOT / "docs" / "pictures" / "parse.svg").read_text(encoding="utf8")
+    check_picture(picture)
     # The arc in which the alternative differs.
-    assert share_of(rasterize(svg), "#d1242f") > 0
+    assert share_of(rasterize(picture), "#d1242f") > 0

@@ -21,16 +21,12 @@ from parsers import (
     train,
 )
 from reference import clean, enumerate_trees
-from spacy.tokens import Doc
 from spacy.training import Example
 from strategies import rng_for
 
 from spacy_rootmind import sample_trees
-from spacy_rootmind.pipeline.calibration_corpus import (
-    annotate_before,
-    make_calibration_corpus,
-    spread,
-)
+from spacy_rootmind.pipeline import calibration_corpus
+from spacy_rootmind.pipeline.calibration_corpus import annotate_before, make_calibration_corpus
 from spacy_rootmind.training.calibration import (
     fit_temperature,
     head_loss,
@@ -362,19 +358,13 @@ def test_reader_fits_to_some_of_a_large_corpus_evenly(make, dev, monkeypatch):
     nlp = make()
     examples = gold_examples(dev * 3, nlp)
     total = sum(len(eg.predicted) for eg in examples)
-    assert spread(examples, total) == examples
-    assert spread([], 10) == spread(gold_examples([Doc(nlp.vocab)], nlp), 10) == []
-    longest = max(len(eg.predicted) for eg in examples)
-    for n_words in (total // 2, total // 5):
-        chosen = spread(examples, n_words)
-        assert abs(sum(len(eg.predicted) for eg in chosen) - n_words) <= longest
-        places = [i for i, example in enumerate(examples) if any(example is one for one in chosen)]
-        assert np.diff([-1, *places, len(examples)]).max() <= 3 * total / n_words
-    monkeypatch.setattr("spacy_rootmind.pipeline.calibration_corpus.FIT_WORDS", total // 2)
     seen = []
     monkeypatch.setattr(nlp.get_pipe("root_mst"), "fit_temperature", seen.extend)
-    assert len(fit(nlp, dev * 3)) == len(examples)
-    assert len(seen) == len(spread(examples, total // 2)) < len(examples)
+    for share, step in ((1, 1), (2, 2), (5, 5)):
+        monkeypatch.setattr(calibration_corpus, "FIT_WORDS", -(-total // share))
+        seen.clear()
+        assert len(fit(nlp, dev * 3)) == len(examples)
+        assert [eg.reference.text for eg in seen] == [eg.reference.text for eg in examples[::step]]
 
 
 def test_reader_for_a_pipe_of_another_kind_or_name_says_so(make):
