@@ -20,7 +20,7 @@ import spacy
 from lib.tables import table
 
 from spacy_rootmind.bulk import ArrowParser, engine
-from spacy_rootmind.bulk.part import Job, identity_of
+from spacy_rootmind.bulk.part import Job
 from spacy_rootmind.bulk.sources import Part, cut_source, list_sources
 
 # More parts than workers, so that both end at about the same time.
@@ -81,7 +81,7 @@ def run_engine(client, parser: ArrowParser, corpus: Path, size: int) -> Iterator
     [source] = list_sources([str(corpus)])
     cuts = cut_source(source, size, parser)
     parts = [Part(i, source, *cut) for i, cut in enumerate(cuts)]
-    job = Job(parser, output, identity=identity_of(parser))
+    job = Job(parser, output, identity=parser.identity())
     for part, result in engine.run_parts(client, job, parts):
         if isinstance(result, BaseException):
             raise result

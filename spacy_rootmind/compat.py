@@ -12,17 +12,13 @@ from typing import Any
 # Undocumented names that are imported from here, and their modules. Each is looked up when it is
 # imported: one that an update removes breaks only the code that needs it.
 MODULES = {
-    "ConfigSchemaTraining": "spacy.schemas",
     "ListenedToComponent": "spacy.ty",
     "Softmax_v2": "thinc.api",
     "StaticVectors": "spacy.ml.staticvectors",
     "TPL_PAGE": "spacy.displacy.templates",
-    "combine_score_weights": "spacy.util",
     "import_file": "spacy.util",
     "init_config": "spacy.cli.init_config",
     "load_model_from_config": "spacy.util",
-    "resolve_dot_names": "spacy.util",
-    "show_validation_error": "spacy.cli._util",
 }
 
 # First item of the keys under which `doc.user_data` holds the extension attributes of spans: then

@@ -13,18 +13,15 @@ from spacy_rootmind.bulk.schema import SENTENCES
 from spacy_rootmind.bulk.to_rows import Row, sentence_batch, sentence_rows
 from spacy_rootmind.formats.jsonl import make_record
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
-from spacy_rootmind.parsing.given import as_set
 from spacy_rootmind.parsing.settings import ParserSettings
-from spacy_rootmind.parsing.stream import Counts, Result, chunks, convert_records
+from spacy_rootmind.parsing.stream import Counts, Result, convert_records
 
 ID_COLUMN = "id"
-# Characters of documents that are parsed together, at most, beyond the last: they bound memory.
-CHUNK_CHARS = 100_000
 # Rows of a batch of results.
 BATCH_ROWS = 4096
 
 # Pipelines of this process; their tokenizers and vocabularies are not safe for several threads.
-_loaded: dict[str, tuple[Language, threading.Lock]] = {}
+_loaded: dict[str, tuple[Language, threading.Lock, dict[str, Any]]] = {}
 _loading = threading.Lock()
 
 
@@ -107,18 +104,20 @@ class ArrowParser:
             except ValueError as error:
                 yield Failure(file, first_row + row, str(error), name=fields.get("id"))
 
-    def load(self) -> Language:
-        """Load the pipeline, or return the one that this process has loaded before.
+    def identity(self) -> dict[str, Any]:
+        """Return what parses depend on, except the input, as JSON values.
 
-        Raises ValueError if it cannot be loaded.
+        Raises ValueError if the pipeline cannot be loaded.
         """
-        return self._load()[0]
+        return {**self._load()[2], "columns": [self.id_column, self.text, self.tokens]}
 
-    def _load(self) -> tuple[Language, threading.Lock]:
+    def _load(self) -> tuple[Language, threading.Lock, dict[str, Any]]:
+        """Load the pipeline, unless this process has; with a lock and its identity."""
         key = repr(self.settings)
         with _loading:
             if key not in _loaded:
-                _loaded[key] = (self.settings.load(), threading.Lock())
+                nlp = self.settings.load()
+                _loaded[key] = (nlp, threading.Lock(), self.settings.identity(nlp))
             return _loaded[key]
 
     def parse(
@@ -129,7 +128,8 @@ class ArrowParser:
         Raises ValueError if the pipeline cannot be loaded.
         """
         rows: list[Row] = []
-        for found in self.convert(records, sentence_rows, counts or Counts()):
+        counts = Counts() if counts is None else counts
+        for found in self.convert(records, sentence_rows, counts):
             if isinstance(found, Failure):
                 rows.append({"id": found.id, "error": found.error})
             else:
@@ -150,8 +150,5 @@ class ArrowParser:
 
         Raises ValueError if the pipeline cannot be loaded.
         """
-        nlp, lock = self._load()
-        for chunk in chunks(as_set(records, self.settings), BATCH_ROWS, CHUNK_CHARS):
-            with lock:
-                found = list(convert_records(nlp, chunk, convert, counts))
-            yield from found
+        nlp, lock, _ = self._load()
+        yield from convert_records(nlp, records, self.settings, convert, counts, lock)

@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 from uuid import uuid4
@@ -50,7 +50,7 @@ class Job:
 
     def check(self) -> None:
         """Check that this process has the same pipeline as the one that started the run."""
-        found = identity_of(self.parser)
+        found = self.parser.identity()
         if found != self.identity:
             differences = describe_differences(self.identity, found)
             raise RunError(
@@ -67,23 +67,6 @@ class Job:
     def done_name(self, number: int) -> str:
         """Return the name of the file that is there when a part is done."""
         return self.data_name(number) if self.form == PARQUET else f"{DONE}/part-{number:07}.json"
-
-
-_identities: dict[str, dict[str, Any]] = {}
-
-
-def identity_of(parser: ArrowParser) -> dict[str, Any]:
-    """Return what parses depend on, except the input; files are hashed once per process.
-
-    Raises ValueError if the pipeline cannot be loaded.
-    """
-    key = repr(parser.settings)
-    if key not in _identities:
-        _identities[key] = parser.settings.identity(parser.load())
-    return {
-        **_identities[key],
-        "columns": [parser.id_column, parser.text, parser.tokens],
-    }
 
 
 def describe_differences(before: Any, now: dict[str, Any]) -> list[str]:
@@ -118,7 +101,7 @@ def parse_part(job: Job, part: Part, killers: frozenset[int] = frozenset()) -> C
             return counts
         failed = write_docs(job, records, stream, counts)
     with new_file(fs, folder, done) as stream:
-        marker = {"counts": asdict(counts), "failed": failed}
+        marker = {"counts": counts, "failed": failed}
         stream.write(json.dumps(marker, indent=1).encode("utf8"))
     return counts
 
@@ -164,7 +147,7 @@ def write_rows(parser: ArrowParser, records: InputRecords, stream: Any, counts: 
     with pq.ParquetWriter(stream, parser.schema, compression="zstd") as writer:
         for batch in parser.parse(records, counts):
             writer.write_batch(batch)
-        writer.add_key_value_metadata({COUNTS: json.dumps(asdict(counts))})
+        writer.add_key_value_metadata({COUNTS: json.dumps(counts)})
 
 
 # --- other formats -----------------------------------------------------------------------------
@@ -204,8 +187,8 @@ def read_counts(fs: Any, path: str) -> Counts:
     """Read the counts of a part that is done."""
     with fs.open(path, "rb") as stream:
         if path.endswith(".json"):
-            return Counts(**json.load(stream)["counts"])
-        return Counts(**json.loads(pq.read_metadata(stream).metadata[COUNTS.encode()]))
+            return Counts(json.load(stream)["counts"])
+        return Counts(json.loads(pq.read_metadata(stream).metadata[COUNTS.encode()]))
 
 
 def count_documents(job: Job, part: Part) -> int:

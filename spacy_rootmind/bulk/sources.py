@@ -24,19 +24,17 @@ from spacy_rootmind.formats.docbin import read_docs
 from spacy_rootmind.formats.lines import InputError, Line, read_lines, short_names
 from spacy_rootmind.formats.records import InputRecords
 from spacy_rootmind.formats.registry import (
-    BULK,
     DOCS,
-    FORMATS,
+    IN_BLOCKS,
     PARAGRAPHS,
     PARQUET,
-    input_formats,
-    reader,
-    suffixes_of,
+    READERS,
+    SUFFIXES,
 )
 from spacy_rootmind.formats.text import is_blank
 
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
-SUFFIXES = suffixes_of(input_formats(BULK))
+FORMS = SUFFIXES | {".parquet": PARQUET}
 BUFFER = 1 << 20
 # The stop of a part that extends to the end of its file.
 END = 2**63 - 1
@@ -85,26 +83,21 @@ def list_sources(names: Sequence[str], form: str | None = None) -> list[Source]:
     for name in names:
         try:
             fs, path = fsspec.core.url_to_fs(name)
-            found = _find(fs, path, name)
+            places = _find(fs, path)
         except (OSError, ValueError, ImportError) as error:
             raise InputError(f"cannot read {name}: {error}") from error
-        if not found:
+        if not places:
             raise InputError(f"expected files of a known format in {name}, found none")
-        sources += [_source(fs, place, own, form) for own, place in found]
+        sources += [_source(fs, place, form) for place in places]
     short = short_names(source.url for source in sources)
     return [replace(source, name=short[source.url]) for source in sources]
 
 
-def _find(fs: Any, path: str, name: str) -> list[tuple[str, str]]:
-    """List the names and places of files."""
+def _find(fs: Any, path: str) -> list[str]:
+    """List the places of files."""
     if fs.isdir(path):
-        places = [place for place in sorted(fs.find(path)) if _is_data(place[len(path) :])]
-        return [(name.rstrip("/") + place[len(path.rstrip("/")) :], place) for place in places]
-    if any(mark in path for mark in "*?[") and not fs.exists(path):
-        return [(fs.unstrip_protocol(place), place) for place in sorted(fs.glob(path))]
-    if not fs.exists(path):
-        raise InputError(f"file not found: {name}")
-    return [(name, path)]
+        return [place for place in sorted(fs.find(path)) if _is_data(place[len(path) :])]
+    return [path] if fs.exists(path) else sorted(fs.glob(path))
 
 
 def _is_data(path: str) -> bool:
@@ -119,21 +112,21 @@ def _is_data(path: str) -> bool:
 
 def _form(name: str) -> str | None:
     path = PurePosixPath(name.lower())
-    return SUFFIXES.get((path.with_suffix("") if path.suffix in COMPRESSIONS else path).suffix)
+    return FORMS.get((path.with_suffix("") if path.suffix in COMPRESSIONS else path).suffix)
 
 
-def _source(fs: Any, place: str, name: str, form: str | None) -> Source:
-    form = form or _form(name)
+def _source(fs: Any, place: str, form: str | None) -> Source:
+    url = fs.unstrip_protocol(place)
+    form = form or _form(place)
     if form is None:
         raise InputError(
-            f"cannot tell the format of {name} from its suffix: expected {', '.join(SUFFIXES)}, "
+            f"cannot tell the format of {url} from its suffix: expected {', '.join(FORMS)}, "
             f"also with {' or '.join(COMPRESSIONS)}, or --from"
         )
     compression = None
     if form != PARQUET:
-        compression = COMPRESSIONS.get(PurePosixPath(name.lower()).suffix)
-    url, size = fs.unstrip_protocol(place), fs.size(place)
-    return Source(name, url, form, compression, size, fs.ukey(place))
+        compression = COMPRESSIONS.get(PurePosixPath(place.lower()).suffix)
+    return Source(url, url, form, compression, fs.size(place), fs.ukey(place))
 
 
 # --- parts -------------------------------------------------------------------------------------
@@ -168,13 +161,8 @@ def _cut_rows(source: Source, part_bytes: int, parser: ArrowParser) -> list[tupl
         # Without ids, rows are named by their places.
         parser.check_columns([*file.schema_arrow.names, ID_COLUMN])
         groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
-    columns = [group.column(i) for group in groups for i in range(group.num_columns)]
-    n_rows = sum(group.num_rows for group in groups)
-    read = tuple(f"{name}." for name in (parser.text, parser.tokens))
-    n_bytes = sum(
-        column.total_uncompressed_size
-        for column in columns
-        if f"{column.path_in_schema}.".startswith(read)
+    n_rows, n_bytes = (
+        sum(getattr(group, name) for group in groups) for name in ("num_rows", "total_byte_size")
     )
     step = max(1, n_rows * part_bytes // max(n_bytes, 1))
     stops = [*range(step, n_rows, step), n_rows]
@@ -199,11 +187,11 @@ def read_part(part: Part, parser: ArrowParser) -> InputRecords:
             return
         if part.start:
             stream.seek(part.start - 1)
-        own = _own_blocks if FORMATS[source.form].in_blocks else _own_lines
+        own = _own_blocks if source.form in IN_BLOCKS else _own_lines
         lines = own(_lines(stream, part.start), part)
         # Empty lines belong to what they follow, which is in an earlier part.
         lines = dropwhile(is_blank, lines) if part.start else lines
-        yield from reader(source.form)(source.name, lines)
+        yield from READERS[source.form](source.name, lines)
 
 
 @contextmanager
@@ -235,15 +223,16 @@ def _own_lines(lines: Iterable[Line], part: Part) -> Iterator[Line]:
 
 def _own_blocks(lines: Iterable[Line], part: Part) -> Iterator[Line]:
     """Choose the lines of the blocks that follow an empty line of this part."""
-    is_own, is_next = part.start == 0, False
+    # The place of the last empty line; there is one before the file.
+    gap = END if part.start else 0
+    if part.start:
+        lines = dropwhile(lambda line: not is_blank(line) and line.number < part.stop, lines)
     for line in lines:
-        is_empty, is_beyond = is_blank(line), line.number >= part.stop
-        if not is_empty and (is_next or (is_beyond and not is_own)):
+        if is_blank(line):
+            gap = line.number
+        elif gap >= part.stop:
             return
-        is_own |= is_empty
-        is_next |= is_empty and is_beyond
-        if is_own:
-            yield line
+        yield line
 
 
 def _read_rows(part: Part, parser: ArrowParser) -> InputRecords:

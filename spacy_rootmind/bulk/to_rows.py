@@ -1,12 +1,10 @@
 """From parsed Docs to rows of the schema."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from spacy.attrs import HEAD, SPACY
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc, Span, Token
 
 from spacy_rootmind.annotation.extensions import SentenceDetails
 from spacy_rootmind.annotation.records import has_records
@@ -15,10 +13,13 @@ from spacy_rootmind.bulk.schema import SENTENCES
 from spacy_rootmind.formats.records import InputRecord
 
 Row = dict[str, Any]
-# Annotation of tokens that the pipeline may set: the column, and spaCy's name.
-ATTRIBUTES = {"pos": "POS", "tags": "TAG", "morphs": "MORPH", "lemmas": "LEMMA"}
-# The string in spaCy's store for a token without features.
-EMPTY_MORPH = "_"
+# Annotation of tokens that a pipeline may set: the column, spaCy's name, and a token's value.
+ATTRIBUTES: dict[str, tuple[str, Callable[[Token], str]]] = {
+    "pos": ("POS", lambda token: token.pos_),
+    "tags": ("TAG", lambda token: token.tag_),
+    "morphs": ("MORPH", lambda token: str(token.morph)),
+    "lemmas": ("LEMMA", lambda token: token.lemma_),
+}
 # The row of a document without tokens.
 EMPTY_ROW: Row = {"sentence": 0, "start": 0, "end": 0} | {
     field.name: [] for field in SENTENCES if pa.types.is_list(field.type)
@@ -27,45 +28,25 @@ EMPTY_ROW: Row = {"sentence": 0, "start": 0, "end": 0} | {
 
 def sentence_rows(doc: Doc, record: InputRecord) -> list[Row]:
     """Make a row per sentence of the Doc of a record; one of empty lists if it has no tokens."""
-    columns = _token_columns(doc)
-    heads = np.arange(len(doc)) + doc.to_array([HEAD]).astype(np.int64)
-    ends = np.cumsum([len(text) for text in columns["tokens"]] + doc.to_array([SPACY]))
-    places = np.concatenate([[0], ends[:-1]]).astype(np.int64)
+    values = {
+        column: value for column, (name, value) in ATTRIBUTES.items() if doc.has_annotation(name)
+    }
     has_details, has_words = has_records(doc), has_expansions(doc)
     rows = []
     for number, sentence in enumerate(doc.sents):
-        first, stop, start = sentence.start, sentence.end, sentence.start_char
-        row: Row = {name: values[first:stop] for name, values in columns.items()}
-        row |= {"id": record.id, "sentence": number, "start": start, "end": sentence.end_char}
-        row["offsets"] = (places[first:stop] - start).tolist()
-        row["heads"] = (heads[first:stop] - first).tolist()
+        first, start, tokens = sentence.start, sentence.start_char, list(sentence)
+        row: Row = {"id": record.id, "sentence": number, "start": start, "end": sentence.end_char}
+        row["tokens"] = [token.text for token in tokens]
+        row["offsets"] = [token.idx - start for token in tokens]
+        row["spaces"] = [bool(token.whitespace_) for token in tokens]
+        row["heads"] = [token.head.i - first for token in tokens]
+        row["deps"] = [token.dep_ for token in tokens]
+        row |= {column: [value(token) for token in tokens] for column, value in values.items()}
         row["words"] = _words(sentence) if has_words else []
         if has_details:
             _add_details(row, sentence)
         rows.append(row)
     return rows or [{"id": record.id, **EMPTY_ROW}]
-
-
-def _token_columns(doc: Doc) -> dict[str, list[Any]]:
-    """List texts, spaces, labels and other annotation that the pipeline has set, per token."""
-    columns: dict[str, list[Any]] = {
-        "tokens": [token.text for token in doc],
-        "spaces": doc.to_array([SPACY]).astype(bool).tolist(),
-        "deps": _names(doc, "DEP"),
-    }
-    for name, attribute in ATTRIBUTES.items():
-        if doc.has_annotation(attribute):
-            columns[name] = _names(doc, attribute)
-    return columns
-
-
-def _names(doc: Doc, attribute: str) -> list[str]:
-    """List the values of an attribute as strings; each distinct one is looked up once."""
-    numbers, own = np.unique(doc.to_array([attribute]), return_inverse=True)
-    names = [doc.vocab.strings[number] for number in numbers.tolist()]
-    if attribute == "MORPH":
-        names = ["" if name == EMPTY_MORPH else name for name in names]
-    return np.array([*names, ""], dtype=object)[own].tolist()
 
 
 def _words(sentence: Span) -> list[Row]:

@@ -1,16 +1,18 @@
 """The commands of `python -m spacy_rootmind` and their options."""
 
 # Typer reads annotations at run time, so this file cannot use `from __future__ import annotations`.
-# Commands import what they need when they run, so that --help does not wait for spaCy.
-import errno
 import os
+import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from types import FrameType
+from typing import Annotated, Any, NoReturn
 
 import typer
-from typer import Argument, Option
+from typer import Argument
 
+from spacy_rootmind.cli.init_config import init_config
+from spacy_rootmind.cli.messages import Messages
 from spacy_rootmind.cli.options import (
     BulkOptions,
     ConfigOptions,
@@ -19,14 +21,14 @@ from spacy_rootmind.cli.options import (
     ParseOptions,
     Pipeline,
     make_options,
-    read_settings,
     with_options,
 )
+from spacy_rootmind.cli.parse import parse
 from spacy_rootmind.formats.lines import InputError
 from spacy_rootmind.parsing.settings import ParserSettings, RunError
 
 COMMAND = "python -m spacy_rootmind"
-HELP = """Make a training config with root_mst, check its corpora, or parse files."""
+HELP = """Make a training config with root_mst, or parse files."""
 
 app = typer.Typer(
     name="spacy_rootmind",
@@ -61,8 +63,6 @@ def parse_command(pipeline: Pipeline, overrides: Overrides = None, **values: Any
     If a record cannot be read or parsed, its file and line are reported, the other records are
     still parsed, and the exit code is 1. A file is called NAME.partial until it is complete.
     """
-    from spacy_rootmind.cli.parse import parse
-
     raise typer.Exit(parse(make_options(ParseOptions, overrides, pipeline=pipeline, **values)))
 
 
@@ -104,30 +104,16 @@ def init_config_command(
     or a transformer, and training has the settings that root_mst was measured with.
     Without other components, root_mst has token vectors of its own.
     """
-    from spacy_rootmind.cli.init_config import init_config
-
     init_config(output, ConfigOptions(**values), force=force)
 
 
-@app.command("debug", no_args_is_help=True)
-def debug_command(
-    config: Annotated[Path, Argument(metavar="CONFIG", help="Training config", exists=True)],
-    overrides: Overrides = None,
-    code: Annotated[
-        Path | None,
-        Option("--code", "-c", metavar="FILE", help="Python file with registered functions"),
-    ] = None,
-) -> None:
-    """Check the corpora of a training config for what root_mst cannot learn.
+class Interrupted(BaseException):
+    """A signal to stop. A `BaseException`, so that no component handles it as an error."""
 
-    These are trees that are none, and labels that are not taught.
-    """
-    from spacy_rootmind.cli.debug import check_corpora
-    from spacy_rootmind.parsing.pipelines import import_code
 
-    if code is not None:
-        import_code(code)
-    raise typer.Exit(check_corpora(config, read_settings(overrides or [])))
+def stop(number: int, frame: FrameType | None) -> NoReturn:
+    """Handle a signal to stop: files that are not complete are removed on the way out."""
+    raise Interrupted(number)
 
 
 def main() -> None:
@@ -135,8 +121,13 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         # A character that the terminal cannot show is escaped instead of raising an error.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, stop) for number in signals]
     try:
         app(prog_name=COMMAND)
+    except Interrupted as error:
+        fail("Interrupted: run the same command again")
+        sys.exit(128 + error.args[0])
     except RunError as error:
         fail(error.title, error.text)
     except InputError as error:
@@ -147,15 +138,14 @@ def main() -> None:
         for stream in (sys.stdout, sys.stderr):
             os.dup2(nowhere, stream.fileno())
     except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
-        fail(f"Cannot write: {error.strerror}")
+        fail(f"Cannot read or write: {error}")
+    finally:
+        for number, handler in zip(signals, before, strict=True):
+            signal.signal(number, handler)
     # Otherwise, Typer has ended the program.
     sys.exit(1)
 
 
 def fail(title: str, text: str = "") -> None:
     """Report an error."""
-    from spacy_rootmind.cli.messages import Messages
-
     Messages().show("fail", title, text)

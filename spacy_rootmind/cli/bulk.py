@@ -10,20 +10,20 @@ from time import perf_counter
 from spacy_rootmind.bulk.arrow_parser import ArrowParser
 from spacy_rootmind.bulk.engine import HINT, connect, run_parts
 from spacy_rootmind.bulk.folder import OutputFolder
-from spacy_rootmind.bulk.part import Job, identity_of, read_counts
+from spacy_rootmind.bulk.part import Job, read_counts
 from spacy_rootmind.bulk.sources import END, Part, Source, cut_source, list_sources
 from spacy_rootmind.cli.messages import (
     Bar,
     Messages,
+    amounts,
     numbered,
     progress_bar,
     warn_of_guidelines,
 )
 from spacy_rootmind.cli.options import BulkOptions
-from spacy_rootmind.cli.signals import Interrupted, stop_signals
 from spacy_rootmind.formats.registry import PARQUET
 from spacy_rootmind.parsing.settings import RunError
-from spacy_rootmind.parsing.stream import Counts
+from spacy_rootmind.parsing.stream import Counts, errors_in
 
 # Larger parts lose more work when a worker dies, smaller ones make more files. Small inputs still
 # have enough parts for several workers.
@@ -52,18 +52,9 @@ class Progress:
 def bulk(options: BulkOptions) -> int:
     """Run the command; returns the exit code.
 
-    Raises RunError, InputError if it cannot start, or has to stop.
+    Raises RunError, InputError or OSError if it cannot start, or has to stop.
     """
     messages = Messages(options.quiet)
-    try:
-        with stop_signals():
-            return _bulk(options, messages)
-    except Interrupted as stop:
-        messages.show("fail", "Interrupted", HINT)
-        return 128 + stop.number
-
-
-def _bulk(options: BulkOptions, messages: Messages) -> int:
     form = options.to_format
     options.settings.check_output(form)
     parser = ArrowParser(
@@ -73,16 +64,11 @@ def _bulk(options: BulkOptions, messages: Messages) -> int:
         id_column=options.id_column,
     )
     sources = list_sources(options.inputs, options.from_format)
-    job = Job(parser, options.output, form, identity_of(parser))
-    try:
-        folder = OutputFolder(job, sources)
-        cut = partial(
-            cut_source, part_bytes=options.part_size or part_bytes(sources), parser=parser
-        )
-        parts = folder.start(cut)
-        done = folder.done(parts)
-    except OSError as error:
-        raise RunError(f"Cannot write {options.output}: {error}") from error
+    job = Job(parser, options.output, form, parser.identity())
+    folder = OutputFolder(job, sources)
+    size = options.part_size or part_bytes(sources)
+    parts = folder.start(partial(cut_source, part_bytes=size, parser=parser))
+    done = folder.done(parts)
     if done:
         messages.show("info", f"{len(done)} of {len(parts)} parts are already finished")
     present = {part.number for part in done}
@@ -110,7 +96,7 @@ def counts_of(folder: OutputFolder, parts: Sequence[Part]) -> Counts:
     paths = [f"{folder.path}/{folder.job.done_name(part.number)}" for part in parts]
     with ThreadPoolExecutor(READERS_OF_COUNTS) as pool:
         for counts in pool.map(partial(read_counts, folder.fs), paths):
-            total.add(counts)
+            total.update(counts)
     return total
 
 
@@ -131,8 +117,8 @@ def _run(
                 if isinstance(result, BaseException):
                     progress.failed.append((part, result))
                     continue
-                progress.total.add(result)
-                progress.words += result.words
+                progress.total.update(result)
+                progress.words += result["words"]
                 bar.set_postfix_str(f"{progress.words_a_second:,.0f} words/s", refresh=False)
                 bar.update(part.size)
     except OSError as error:
@@ -142,15 +128,13 @@ def _run(
 
 
 def _report(options: BulkOptions, messages: Messages, progress: Progress, n_parts: int) -> int:
-    total, failed = progress.total, progress.failed
+    total, failed, errors = progress.total, progress.failed, errors_in(progress.total)
     speed = f" ({progress.words_a_second:,.0f} words per second)" if progress.words else ""
     summary = (
-        f"{numbered(total.documents, 'document')}, {numbered(total.sentences, 'sentence')}, "
-        f"{numbered(total.words, 'word')} in {numbered(n_parts - len(failed), 'part')} "
-        f"in {options.output}{speed}"
+        f"{amounts(total)} in {numbered(n_parts - len(failed), 'part')} in {options.output}{speed}"
     )
-    if total.errors:
-        kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(total.errors.items()))
+    if errors:
+        kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(errors.items()))
         place = "the column error" if options.to_format == PARQUET else "_done/*.json"
         messages.show("warn", f"Errors, in {place}: {kinds}")
     warn_of_guidelines(messages, total)
@@ -166,4 +150,4 @@ def _report(options: BulkOptions, messages: Messages, progress: Progress, n_part
         )
     else:
         messages.show("good", summary)
-    return 1 if failed or total.errors else 0
+    return 1 if failed or errors else 0

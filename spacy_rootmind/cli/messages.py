@@ -2,19 +2,27 @@
 
 import sys
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 from wasabi import Printer
 
-if TYPE_CHECKING:
-    # At run time, this would import spaCy, and `--help` would wait for that.
-    from spacy_rootmind.parsing.stream import Counts
+from spacy_rootmind.annotation.details import BROKEN, NOT_PROVEN
+from spacy_rootmind.parsing.stream import Counts, errors_in
 
 
 def numbered(number: int, noun: str) -> str:
     """Write a number with a noun in the singular or plural."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def amounts(counts: Counts) -> str:
+    """Say what was parsed."""
+    numbers = {
+        "document": counts["documents"] - sum(errors_in(counts).values()),
+        "sentence": counts["sentences"],
+        "word": counts["words"],
+    }
+    return ", ".join(numbered(number, noun) for noun, number in numbers.items())
 
 
 class Bar(tqdm):
@@ -53,12 +61,12 @@ class Messages:
             getattr(self._printer, style)(title, text)
 
 
-def warn_of_guidelines(messages: Messages, counts: "Counts") -> None:
+def warn_of_guidelines(messages: Messages, counts: Counts) -> None:
     """Warn of trees that break the guidelines, or may not be the best ones that keep them."""
-    if counts.not_proven or counts.broken:
+    if counts[NOT_PROVEN] or counts[BROKEN]:
         messages.show(
             "warn",
-            f"Trees that break the guidelines: {counts.broken}; trees that keep them, but may not "
-            f"be the best that do: {counts.not_proven}",
+            f"Trees that break the guidelines: {counts[BROKEN]}; trees that keep them, but may not "
+            f"be the best that do: {counts[NOT_PROVEN]}",
             'The attribute span._.guideline_status is "broken" or "not proven" for these.',
         )

@@ -11,12 +11,13 @@ import typer
 from typer import Argument, Option
 
 from spacy_rootmind.formats.registry import (
-    BULK,
+    BULK_INPUTS,
+    BULK_OUTPUTS,
+    OUTPUT_SUFFIXES,
     PARQUET,
-    PARSE,
-    input_formats,
-    output_formats,
-    suffixes_of,
+    PARSE_INPUTS,
+    PARSE_OUTPUTS,
+    SUFFIXES,
 )
 from spacy_rootmind.parameters import descriptions, with_fields
 from spacy_rootmind.parsing.settings import ParserSettings, RunError, choice
@@ -38,9 +39,6 @@ Overrides = Annotated[
 ]
 Force = Annotated[bool, Option("--force", "-F", help="Overwrite the output")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print warnings and errors only")]
-PARSE_INPUTS, PARSE_OUTPUTS = (
-    ", ".join(suffixes_of(forms(PARSE))) for forms in (input_formats, output_formats)
-)
 
 
 @dataclass(frozen=True)
@@ -59,8 +57,8 @@ class ParseOptions:
         choice(
             "--from",
             "-f",
-            of=input_formats(PARSE),
-            help=f"Input format; by default from the suffix ({PARSE_INPUTS})",
+            of=PARSE_INPUTS,
+            help=f"Input format; by default from the suffix ({', '.join(SUFFIXES)})",
         ),
     ] = None
     to_format: Annotated[
@@ -68,8 +66,8 @@ class ParseOptions:
         choice(
             "--to",
             "-t",
-            of=output_formats(PARSE),
-            help=f"Output format; by default from the suffix ({PARSE_OUTPUTS}). "
+            of=PARSE_OUTPUTS,
+            help=f"Output format; by default from the suffix ({', '.join(OUTPUT_SUFFIXES)}). "
             "tree, the default for --text, is drawn for reading",
         ),
     ] = None
@@ -101,9 +99,9 @@ class BulkOptions:
     """Files, folders, patterns or URLs to parse."""
     output: Annotated[str, Option("--output", "-o")]
     """Folder or URL to write."""
-    from_format: Annotated[str | None, choice("--from", "-f", of=input_formats(BULK))] = None
+    from_format: Annotated[str | None, choice("--from", "-f", of=BULK_INPUTS)] = None
     """Input format; by default from the suffix."""
-    to_format: Annotated[str, choice("--to", "-t", of=output_formats(BULK))] = PARQUET
+    to_format: Annotated[str, choice("--to", "-t", of=BULK_OUTPUTS)] = PARQUET
     """Output format."""
     text_column: Annotated[str, Option()] = "text"
     """Column of texts in Parquet."""

@@ -13,10 +13,14 @@ from spacy_rootmind.parsing.settings import RunError
 def new_file(path: Path, *, force: bool) -> Iterator[BinaryIO]:
     """Write a file, which is called `NAME.partial` until the end, and removed after an error.
 
-    Raises RunError if, without --force, another run has started to write it since the options
-    were read, or has completed it meanwhile.
+    Raises RunError if it would overwrite a file without --force, also one that another run has
+    completed meanwhile, or a folder or a device.
     """
     partial = partial_path(path)
+    if path.exists() and not path.is_file():
+        raise RunError(f"{path} is a folder or a device", "Give a file as --output.")
+    if path.exists() and not force:
+        raise RunError(f"{path} already exists", "It is complete; overwrite it with --force.")
     path.parent.mkdir(parents=True, exist_ok=True)
     if force:
         partial.unlink(missing_ok=True)
@@ -24,8 +28,9 @@ def new_file(path: Path, *, force: bool) -> Iterator[BinaryIO]:
         stream = open(partial, "xb")  # noqa: SIM115
     except FileExistsError as error:
         raise RunError(
-            f"Another run has just started to write {partial}",
-            "Wait for it to end, or give another --output.",
+            f"{partial} exists, from a run that did not finish or is still running",
+            "If none is running, start again with --force. For large corpora, use `bulk`, which "
+            "continues where it stopped.",
         ) from error
     try:
         yield stream
@@ -50,18 +55,3 @@ def new_file(path: Path, *, force: bool) -> Iterator[BinaryIO]:
 def partial_path(path: Path) -> Path:
     """Return the path of an unfinished output."""
     return Path(f"{path}.partial")
-
-
-def check_free(path: Path, *, force: bool) -> None:
-    """Check that nothing is overwritten without --force, and no folder or device with it."""
-    partial = partial_path(path)
-    if path.exists() and not path.is_file():
-        raise RunError(f"{path} is a folder or a device", "Give a file as --output.")
-    if path.exists() and not force:
-        raise RunError(f"{path} already exists", "It is complete; overwrite it with --force.")
-    if partial.exists() and not force:
-        raise RunError(
-            f"{partial} exists, from a run that did not finish or is still running",
-            "If none is running, start again with --force. For large corpora, use `bulk`, which "
-            "continues where it stopped.",
-        )

@@ -1,7 +1,7 @@
 """The command `parse`: parses files with a pipeline, in one process, and writes files."""
 
 import sys
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -11,36 +11,30 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from spacy_rootmind.cli.messages import (
-    Bar,
     Messages,
-    numbered,
+    amounts,
     progress_bar,
     warn_of_guidelines,
 )
 from spacy_rootmind.cli.options import ParseOptions
-from spacy_rootmind.cli.outputs import check_free, new_file, partial_path
-from spacy_rootmind.cli.signals import Interrupted, stop_signals
+from spacy_rootmind.cli.outputs import new_file, partial_path
 from spacy_rootmind.formats.lines import STDIN, check_inputs
-from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
+from spacy_rootmind.formats.records import Failure, InputRecord
 from spacy_rootmind.formats.registry import (
+    CONLLU,
     DOCS,
-    PARSE,
-    Output,
+    OUTPUT_SUFFIXES,
+    PARSE_OUTPUTS,
+    TREE,
     input_format,
     make_output,
-    output_formats,
     read_records,
-    suffixes_of,
 )
-from spacy_rootmind.parsing.given import as_set
 from spacy_rootmind.parsing.settings import RunError
-from spacy_rootmind.parsing.stream import Counts, chunks, convert_records
+from spacy_rootmind.parsing.stream import Counts, convert_records, errors_in
 
 # Drawn trees show other heads from this probability on.
 DRAWN_ARCS = 0.05
-# Chunks bound memory.
-CHUNK_RECORDS = 1024
-CHUNK_CHARS = 1_000_000
 
 
 def parse(options: ParseOptions) -> int:
@@ -49,20 +43,14 @@ def parse(options: ParseOptions) -> int:
     Raises RunError, InputError if it cannot start, or has to stop.
     """
     try:
-        to_format = output_format(options)
-        options.settings.check_output(to_format)
-        options = with_defaults(options, to_format)
+        form = output_format(options)
+        options.settings.check_output(form)
         check_inputs(options.inputs)
         if options.from_format is None:
             for name in options.inputs:
                 input_format(name)
-        check_output(options, to_format)
-        nlp = options.settings.load()
-        run = ParseRun(options, nlp, make_output(to_format))
-        with stop_signals():
-            return run.run()
-    except Interrupted as stop:
-        return run.interrupted(stop)
+        options = with_defaults(options, form)
+        return ParseRun(options, options.settings.load(), form).run()
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -72,7 +60,7 @@ def parse(options: ParseOptions) -> int:
 def with_defaults(options: ParseOptions, to_format: str) -> ParseOptions:
     """Fill in defaults: drawn trees have probabilities, and texts need no report."""
     settings = options.settings
-    if to_format == "tree":
+    if to_format == TREE:
         confidence = True if settings.confidence is None else settings.confidence
         arcs = DRAWN_ARCS if settings.arcs is None and confidence else settings.arcs
         settings = replace(settings, confidence=confidence, arcs=arcs)
@@ -88,80 +76,92 @@ def output_format(options: ParseOptions) -> str:
     if options.to_format is not None:
         return options.to_format
     if options.is_stdout:
-        return "tree" if options.texts else "conllu"
-    forms = output_formats(PARSE)
-    known = suffixes_of(forms)
-    form = known.get(Path(options.output).suffix.lower())
+        return TREE if options.texts else CONLLU
+    form = OUTPUT_SUFFIXES.get(Path(options.output).suffix.lower())
     if form is None:
         raise RunError(
             f"Cannot tell the format of {options.output} from its suffix",
-            f"Expected {', '.join(known)}, or --to with one of {', '.join(forms)}.",
+            f"Expected {', '.join(OUTPUT_SUFFIXES)}, or --to with one of "
+            f"{', '.join(PARSE_OUTPUTS)}.",
         )
     return form
 
 
-def check_output(options: ParseOptions, to_format: str) -> None:
-    """Check the output before the pipeline is loaded."""
-    path = Path(options.output)
-    if not options.is_stdout:
-        for own in (path, partial_path(path)):
-            for name in options.inputs:
-                if name != STDIN and own.exists() and Path(name).exists() and own.samefile(name):
-                    raise RunError(f"{own} is both input and output")
-        check_free(path, force=options.force)
-    elif to_format == DOCS:
+def open_output(options: ParseOptions, form: str) -> AbstractContextManager[BinaryIO]:
+    """Open the output.
+
+    Raises RunError if it is also an input, or may not be written.
+    """
+    if options.is_stdout and form == DOCS:
         raise RunError("Cannot write Docs to stdout", "Give --output FILE.")
-
-
-class AllFailedError(Exception):
-    """All records have failed, so that there is no output."""
+    if options.is_stdout:
+        return nullcontext(sys.stdout.buffer)
+    path = Path(options.output)
+    for own in (path, partial_path(path)):
+        for name in options.inputs:
+            if name != STDIN and own.exists() and Path(name).exists() and own.samefile(name):
+                raise RunError(f"{own} is both input and output")
+    return new_file(path, force=options.force)
 
 
 class ParseRun:
     """One run of the command, from the inputs to the report."""
 
-    def __init__(self, options: ParseOptions, nlp: Language, output: Output) -> None:
+    def __init__(self, options: ParseOptions, nlp: Language, form: str) -> None:
         self.options = options
         self.nlp = nlp
-        self.output = output
+        self.form = form
+        self.output = make_output(form)
         self.messages = Messages(options.quiet)
         self.counts = Counts()
         # The file of the last record that was written.
         self._file: str | None = None
 
     def run(self) -> int:
-        """Parse all records; returns the exit code."""
+        """Parse all records; returns the exit code.
+
+        Raises RunError if all of them fail, so that there is no output.
+        """
         start = perf_counter()
-        options = self.options
-        opened: AbstractContextManager[BinaryIO] = nullcontext(sys.stdout.buffer)
-        if not options.is_stdout:
-            opened = new_file(Path(options.output), force=options.force)
-        with suppress(AllFailedError), opened as self._stream:
-            records = read_records(options.inputs, options.from_format, options.texts)
-            with progress_bar(None, "record", quiet=options.quiet) as progress:
-                self._parse(records, progress)
-            if self.counts.documents and not self.counts.parsed:
-                raise AllFailedError
-            self._stream.write(self.output.end())
-            self._stream.flush()
+        with open_output(self.options, self.form) as stream:
+            self._write(stream)
         self._report(perf_counter() - start)
-        return 1 if self.counts.errors else 0
+        return 1 if errors_in(self.counts) else 0
 
-    def interrupted(self, stop: Interrupted) -> int:
-        """Report a signal; returns the exit code."""
-        Messages().show("fail", f"Interrupted after {self.counts.documents} records")
-        return 128 + stop.number
-
-    def _parse(self, records: InputRecords, progress: Bar) -> None:
-        """Parse chunk by chunk."""
-        records = as_set(records, self.options.settings)
-        for chunk in chunks(records, CHUNK_RECORDS, CHUNK_CHARS):
-            for found in convert_records(self.nlp, chunk, self._prepare, self.counts):
+    def _write(self, stream: BinaryIO) -> None:
+        options = self.options
+        records = read_records(options.inputs, options.from_format, options.texts)
+        results = convert_records(self.nlp, records, options.settings, self._prepare, self.counts)
+        with progress_bar(None, "record", quiet=options.quiet) as progress:
+            for found in results:
                 if isinstance(found, Failure):
                     self.messages.show("fail", str(found))
                 else:
-                    self._write(*found)
+                    record, prepared = found
+                    stream.write(self.output.add(prepared))
+                    self._warn_of_long_runs(record)
+                if options.is_stdout:
+                    # For programs that read the output as it is written.
+                    stream.flush()
                 progress.update()
+        n_errors, n_records = sum(errors_in(self.counts).values()), self.counts["documents"]
+        if n_errors == n_records > 0:
+            raise RunError(f"Nothing was written: {n_errors} of {n_records} records failed")
+        stream.write(self.output.end())
+        stream.flush()
+
+    def _report(self, seconds: float) -> None:
+        counts = self.counts
+        if counts["documents"]:
+            speed = counts["words"] / max(seconds, 1e-9)
+            written = f"Wrote {amounts(counts)} to {self.options.output_name}"
+            self.messages.show("good", f"{written} ({speed:,.0f} words per second)")
+        else:
+            self.messages.show("warn", "The input has nothing to parse")
+        warn_of_guidelines(self.messages, counts)
+        n_errors = sum(errors_in(counts).values())
+        if n_errors:
+            self.messages.show("fail", f"{n_errors} of {counts['documents']} records failed")
 
     def _prepare(self, doc: Doc, record: InputRecord) -> Any:
         # Comments of a single treebank stay as they are.
@@ -172,13 +172,6 @@ class ParseRun:
         self._file = record.file if prepared else self._file
         return prepared
 
-    def _write(self, record: InputRecord, prepared: Any) -> None:
-        self._stream.write(self.output.add(prepared))
-        if self.options.is_stdout:
-            # For programs that read the output as it is written.
-            self._stream.flush()
-        self._warn_of_long_runs(record)
-
     def _warn_of_long_runs(self, record: InputRecord) -> None:
         if record.long_runs:
             start, end = max(record.long_runs, key=lambda run: run[1] - run[0])
@@ -187,25 +180,4 @@ class ParseRun:
                 "warn",
                 f"{record.file}:{record.line}: tokenized {end - start} characters without "
                 f"whitespace, from character {start + 1} on{others}, in pieces",
-            )
-
-    def _report(self, seconds: float) -> None:
-        counts = self.counts
-        n_failures = counts.documents - counts.parsed
-        if not counts.documents:
-            self.messages.show("warn", "The input has nothing to parse")
-        elif counts.parsed:
-            self.messages.show(
-                "good",
-                f"Wrote {numbered(counts.parsed, 'text')}, "
-                f"{numbered(counts.sentences, 'sentence')}, {numbered(counts.words, 'word')} "
-                f"to {self.options.output_name} "
-                f"({counts.words / max(seconds, 1e-9):,.0f} words per second)",
-            )
-        warn_of_guidelines(self.messages, counts)
-        if n_failures:
-            some = "Some" if counts.parsed else "Nothing was written, since all"
-            self.messages.show(
-                "fail",
-                f"{some} records failed: {n_failures} of {counts.documents} records failed",
             )

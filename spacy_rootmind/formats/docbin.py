@@ -12,7 +12,6 @@ from spacy.vocab import Vocab
 from spacy_rootmind.compat import TRANSFORMER_OUTPUT, gc_unchanged
 from spacy_rootmind.formats.lines import InputError
 from spacy_rootmind.formats.records import InputRecord, check_unchanged
-from spacy_rootmind.formats.registry import Output
 
 
 def read_docs(file: str, content: bytes) -> Iterator[InputRecord]:
@@ -51,8 +50,8 @@ def load_doc(stored: DocBin, strings: StringStore, number: int, vocab: Vocab) ->
     return doc
 
 
-class DocsOutput(Output):
-    """Docs in spaCy's format, which needs memory for all of them: written as a whole."""
+class DocsOutput:
+    """Docs in spaCy's format, which needs memory for all of them; as `registry.Output`."""
 
     def __init__(self) -> None:
         self._docs = DocBin(store_user_data=True)

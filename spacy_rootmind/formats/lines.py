@@ -52,11 +52,9 @@ def check_inputs(names: Sequence[str]) -> None:
     if names.count(STDIN) > 1:
         raise InputError("expected the standard input (-) at most once, received it several times")
     for name in names:
-        # A named pipe is only opened to be read: closing it loses what was written to it.
-        is_special = os.path.exists(name) and not (os.path.isfile(name) or os.path.isdir(name))
-        if name != STDIN and not is_special:
-            with open_input(name):
-                pass
+        # Not opened: closing a named pipe loses what was written to it.
+        if name != STDIN and (os.path.isdir(name) or not os.access(name, os.R_OK)):
+            raise InputError(f"file not readable, or not found: {name}")
 
 
 def lines_of(name: str) -> Iterator[Line]:

@@ -20,7 +20,7 @@ LINE_FEED = re.compile("\n")
 LONGEST_RUN, PIECE = 1000, 50
 RUN = re.compile(r"\S+")
 # Kinds of failures.
-INPUT, PIPELINE, KILLED = "input", "pipeline", "killed"
+KINDS = INPUT, PIPELINE, KILLED = "input", "pipeline", "killed"
 # The fields of the words of multiword tokens for columns of CoNLL-U.
 WORD_FIELDS = {LEMMA: "lemma", UPOS: "pos", XPOS: "tag", FEATS: "morph"}
 
@@ -110,7 +110,7 @@ class InputRecord:
 class Failure:
     """A record (or a whole file) that could not be read, parsed or written, and the reason.
 
-    `kind` is one of `INPUT`, `PIPELINE` and `KILLED`; `name` is the record's id, if it is known.
+    `kind` is one of `KINDS`; `name` is the record's id, if it is known.
     """
 
     file: str
@@ -141,22 +141,16 @@ InputRecords = Iterator[InputRecord | Failure]
 
 def check_unchanged(doc: Doc, record: InputRecord) -> None:
     """Check that a Doc still has the given tokens and sentences."""
-    if record.words is None:
-        return
-    if [token.text for token in doc] != record.words:
-        raise ValueError(
-            f"the pipeline has changed the tokens: expected the {len(record.words)} that were "
-            f"given, found {len(doc)}; disable the component that merges or splits them"
-        )
-    if record.starts is None:
-        return
-    starts = [bool(token.is_sent_start) for token in doc]
-    if starts != record.starts:
-        raise ValueError(
-            f"the pipeline has changed the sentences: expected the {sum(record.starts)} that were "
-            f"given, found {sum(starts)}; disable the component that sets boundaries, or raise the "
-            f"parser's max_sentence_length"
-        )
+    starts = None if record.starts is None else [bool(token.is_sent_start) for token in doc]
+    for what, given, found, change in (
+        ("tokens", record.words, [token.text for token in doc], "merges or splits tokens"),
+        ("sentences", record.starts, starts, "sets boundaries"),
+    ):
+        if record.words is not None and given is not None and found != given:
+            raise ValueError(
+                f"the pipeline has changed the {what} that were given: disable the component that "
+                f"{change}, or raise the parser's max_sentence_length"
+            )
 
 
 # --- long runs of characters ----------------------------------------------------------------------

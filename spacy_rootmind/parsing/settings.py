@@ -5,17 +5,21 @@ from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import spacy
 import typer
+from spacy.language import Language
+from thinc.api import ConfigValidationError, require_gpu
 from typer import Option
 
-if TYPE_CHECKING:
-    # The command line has its defaults from here, and does not wait for spaCy.
-    from spacy.language import Language
+from spacy_rootmind.compat import import_file
+from spacy_rootmind.config_blocks import RegisteredFunction
+from spacy_rootmind.pipeline import alternatives
+from spacy_rootmind.pipeline.root_mst import RootMST
+from spacy_rootmind.pipeline.settings import configure
 
-
-# Methods for alternative parses; `pipelines.alternatives_method` makes them.
+# Methods for alternative parses.
 ALTERNATIVES = ("kbest", "sample")
 
 
@@ -78,7 +82,7 @@ class ParserSettings:
                 f"{self.alternatives!r}"
             )
 
-    def load(self) -> "Language":
+    def load(self) -> Language:
         """Load the pipeline, with these settings.
 
         Raises
@@ -86,9 +90,46 @@ class ParserSettings:
         RunError
             If it cannot be loaded, has no `root_mst`, or a setting is not valid.
         """
-        from spacy_rootmind.parsing.pipelines import load_pipeline
+        if self.gpu_id >= 0:
+            try:
+                require_gpu(self.gpu_id)
+            except ValueError as error:
+                raise RunError(f"Cannot use GPU {self.gpu_id}: {error}") from error
+        if self.code is not None:
+            import_code(Path(self.code))
+        try:
+            nlp = spacy.load(self.pipeline, config=self.overrides)
+        except ConfigValidationError as error:
+            # Without the whole config that spaCy's own message shows.
+            wrong = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors]
+            raise RunError(f"Cannot load {self.pipeline}: {'; '.join(wrong)}") from error
+        except Exception as error:
+            raise RunError(f"Cannot load {self.pipeline}", str(error)) from error
+        # The trees of the last parser are the ones that are written.
+        parsers = [name for name, pipe in nlp.pipeline if isinstance(pipe, RootMST)]
+        if not parsers:
+            raise RunError(
+                f"{self.pipeline} has no component root_mst",
+                f"Found: {', '.join(nlp.pipe_names) or 'no components'}.",
+            )
+        for option, name, value in (
+            ("--confidence", "confidence", self.confidence),
+            ("--arcs", "arc_threshold", self.arcs),
+            ("--distributions", "distribution_threshold", self.distributions),
+            ("--alternatives", "alternatives", self._alternatives_method()),
+        ):
+            if value is not None:
+                try:
+                    configure(nlp, parsers[-1], **{name: value})
+                except ValueError as error:
+                    raise RunError(f"Cannot use {option}", str(error)) from error
+        return nlp
 
-        return load_pipeline(self)
+    def _alternatives_method(self) -> RegisteredFunction | None:
+        """Return the function that finds alternative parses; None without the setting."""
+        if self.alternatives is None:
+            return None
+        return getattr(alternatives, self.alternatives)(self.k)
 
     def check_output(self, form: str) -> None:
         """Check that a format can hold what is kept.
@@ -104,7 +145,7 @@ class ParserSettings:
                 "Only Docs keep them: give --output FOLDER --to spacy.",
             )
 
-    def identity(self, nlp: "Language") -> dict[str, Any]:
+    def identity(self, nlp: Language) -> dict[str, Any]:
         """Return everything that parses depend on, except the input, as JSON values.
 
         `nlp` is the loaded pipeline. Names of files are replaced by hashes of what they contain.
@@ -131,3 +172,14 @@ def hash_files(path: Path | None) -> str | None:
             while block := stream.read(1 << 16):
                 total.update(block)
     return total.hexdigest()
+
+
+def import_code(path: Path) -> None:
+    """Import a file that registers functions.
+
+    Raises RunError if the import fails.
+    """
+    try:
+        import_file("python_code", path)
+    except Exception as error:
+        raise RunError(f"Cannot import {path}", f"{type(error).__name__}: {error}") from error

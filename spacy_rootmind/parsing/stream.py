@@ -2,9 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field
-from itertools import chain
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, TypeVar, cast
 
 from spacy.language import Language
@@ -13,9 +11,26 @@ from spacy.tokens import Doc
 from spacy_rootmind.annotation.details import BROKEN, NOT_PROVEN
 from spacy_rootmind.annotation.extensions import SentenceDetails
 from spacy_rootmind.formats.lines import InputError
-from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
-from spacy_rootmind.parsing.given import Context, finish_parse, run_pipeline, start_parse
+from spacy_rootmind.formats.records import KINDS, Failure, InputRecord, InputRecords
+from spacy_rootmind.parsing.given import (
+    Context,
+    as_set,
+    finish_parse,
+    run_pipeline,
+    start_parse,
+)
+from spacy_rootmind.parsing.settings import ParserSettings
 
+# Records that are parsed together: at most this number, and characters up to these and the last
+# record.
+CHUNK_RECORDS = 4096
+CHUNK_CHARS = 100_000
+NO_LOCK = nullcontext()
+
+Counts = Counter[str]
+"""Counts of `documents`, `sentences` and `words`, of sentences with a `guideline_status` of
+`NOT_PROVEN` and `BROKEN`, and of documents without a parse by the kind of failure.
+"""
 Parsed = Generator[tuple[InputRecord, Doc] | Failure, None, None]
 Result = TypeVar("Result")
 
@@ -41,24 +56,6 @@ class LastError:
         for _, pipe in nlp.pipeline:
             with suppress(AttributeError):
                 pipe.set_error_handler(self)
-
-
-def chunks(records: Iterator[Any], max_records: int, max_chars: int) -> Iterator[Iterator[Any]]:
-    """Split a stream of records into lazy chunks.
-
-    Each must be read completely before the next. Their ends depend on the records alone.
-    """
-    for first in records:
-        yield _chunk(chain([first], records), max_records, max_chars)
-
-
-def _chunk(records: Iterator[Any], max_records: int, max_chars: int) -> Iterator[Any]:
-    n_chars = 0
-    for number, record in enumerate(records, start=1):
-        yield record
-        n_chars += record.n_chars
-        if number >= max_records or n_chars >= max_chars:
-            return
 
 
 def parse_records(nlp: Language, records: InputRecords) -> Parsed:
@@ -127,80 +124,58 @@ def parse_alone(
 def convert_records(
     nlp: Language,
     records: InputRecords,
+    settings: ParserSettings,
     convert: Callable[[Doc, InputRecord], Result],
-    counts: "Counts",
+    counts: Counts,
+    lock: AbstractContextManager = NO_LOCK,
 ) -> Iterator[tuple[InputRecord, Result] | Failure]:
-    """Parse a chunk of records in order; yield each with its Doc as it is converted.
+    """Parse records in order; yield each with its Doc as it is converted, and add to the counts.
 
     A record fails as well if its Doc cannot be converted, after components that follow the parser.
+    Chunks of records bound memory; their ends depend on the records alone. The pipeline is used
+    under the lock.
     """
-    # Frees what the chunk adds to the vocabulary.
-    with nlp.memory_zone():
-        for found in parse_records(nlp, records):
-            result: tuple[InputRecord, Result] | Failure
-            if isinstance(found, Failure):
-                result = found
-            else:
-                record, doc = found
+    records = as_set(records, settings)
+    while chunk := list(_chunk(records)):
+        converted: list[tuple[InputRecord, Result] | Failure] = []
+        # Frees what the chunk adds to the vocabulary.
+        with lock, nlp.memory_zone():
+            for found in parse_records(nlp, iter(chunk)):
+                result: tuple[InputRecord, Result] | Failure
                 try:
-                    result, of_doc = (record, convert(doc, record)), count_doc(doc)
-                    counts.add(of_doc)
+                    if isinstance(found, Failure):
+                        result = found
+                    else:
+                        record, doc = found
+                        result, of_doc = (record, convert(doc, record)), count_doc(doc)
+                        counts.update(of_doc)
                 except Exception as error:
                     result = record.failed(error)
-            if isinstance(result, Failure):
-                counts.add_error(result)
-            yield result
+                if isinstance(result, Failure):
+                    counts.update(["documents", result.kind])
+                converted.append(result)
+        yield from converted
 
 
-@dataclass
-class Counts:
-    """Counts of what was parsed.
-
-    Attributes
-    ----------
-    documents : int
-    sentences, words : int
-        Sentences that have words, and tokens that are not whitespace.
-    not_proven, broken : int
-        Sentences with this `span._.guideline_status`.
-    errors : dict
-        Numbers of documents without a parse, by the kind of failure.
-    """
-
-    documents: int = 0
-    sentences: int = 0
-    words: int = 0
-    not_proven: int = 0
-    broken: int = 0
-    errors: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def parsed(self) -> int:
-        """Number of documents that have a parse."""
-        return self.documents - sum(self.errors.values())
-
-    def add_error(self, failure: Failure) -> None:
-        """Count a document that has no parse."""
-        self.documents += 1
-        self.errors[failure.kind] = self.errors.get(failure.kind, 0) + 1
-
-    def add(self, other: "Counts") -> None:
-        """Add other counts."""
-        for name in ("documents", "sentences", "words", "not_proven", "broken"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.errors = dict(Counter(self.errors) + Counter(other.errors))
+def _chunk(records: InputRecords) -> InputRecords:
+    n_chars = 0
+    for number, record in enumerate(records, start=1):
+        yield record
+        n_chars += record.n_chars
+        if number >= CHUNK_RECORDS or n_chars >= CHUNK_CHARS:
+            return
 
 
 def count_doc(doc: Doc) -> Counts:
-    """Count the sentences and words of a parsed Doc."""
+    """Count the sentences with words, and the words, of a parsed Doc: whitespace is none."""
     counts = [sum(not token.is_space for token in sentence) for sentence in doc.sents]
-    status: list[str | None] = []
+    found = Counter(documents=1, sentences=sum(count > 0 for count in counts), words=sum(counts))
     if doc.user_data:
-        status = [SentenceDetails.read(each).guideline_status for each in doc.sents]
-    return Counts(
-        1,
-        sum(count > 0 for count in counts),
-        sum(counts),
-        status.count(NOT_PROVEN),
-        status.count(BROKEN),
-    )
+        status = (SentenceDetails.read(each).guideline_status for each in doc.sents)
+        found.update(each for each in status if each in (NOT_PROVEN, BROKEN))
+    return found
+
+
+def errors_in(counts: Counts) -> dict[str, int]:
+    """Return the numbers of documents without a parse, by the kind of failure."""
+    return {kind: counts[kind] for kind in KINDS if counts[kind]}

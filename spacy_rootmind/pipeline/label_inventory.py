@@ -1,13 +1,17 @@
 """The labels of a parser, chosen from examples or given by the user."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from spacy.tokens import Doc
 from spacy.training import Example
 
-from spacy_rootmind.annotation.gold import count_labels
-from spacy_rootmind.annotation.reading import choose_root_label
-from spacy_rootmind.annotation.sentences import SPACE_LABEL
+from spacy_rootmind.annotation.gold import count_labels, on_cycles
+from spacy_rootmind.annotation.reading import annotated_heads, choose_root_label
+from spacy_rootmind.annotation.sentences import SPACE_LABEL, sentence_starts, words_of
+from spacy_rootmind.trees.conventions import MISSING
 
 
 def choose_labels(
@@ -54,3 +58,24 @@ def read_labels(data: Any) -> tuple[str, list[str]]:
             f"labels, received {data!r}"
         )
     return labels[0], list(dict.fromkeys(labels[1:]))
+
+
+def count_lost_arcs(doc: Doc, root_label: str) -> Counter[str]:
+    """Count the arcs of a gold Doc that cannot be learnt as they are, by the reason."""
+    words, starts, places = words_of(doc), sentence_starts(doc), np.arange(len(doc))
+    sentence = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    stated = annotated_heads(doc)[0]
+    heads, deps = annotated_heads(doc, root_label)
+    # As in a tree of all tokens, with a place for ROOT.
+    tree = np.append(MISSING, np.where(heads == places, 0, heads + 1))
+    inside = (heads != MISSING) & (heads != places)
+    outside = inside & (sentence[heads] != sentence)
+    labelled = inside & ~outside & (deps == doc.vocab.strings[root_label])
+    return Counter(
+        {
+            "on cycles": len(np.intersect1d(on_cycles(tree), words + 1)),
+            "to another sentence": int(outside[words].sum()),
+            f"between words with the label {root_label}": int(labelled[words].sum()),
+            f"of roots without the label {root_label}": int((stated != heads)[words].sum()),
+        }
+    )

@@ -1,5 +1,6 @@
 """The pipeline component `root_mst`."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial, wraps
 from pathlib import Path
@@ -30,7 +31,7 @@ from spacy_rootmind.network.listeners import listeners_in, require_vectors
 from spacy_rootmind.pipeline import serialization
 from spacy_rootmind.pipeline.details import teacher_name
 from spacy_rootmind.pipeline.inputs import Inputs
-from spacy_rootmind.pipeline.label_inventory import choose_labels
+from spacy_rootmind.pipeline.label_inventory import choose_labels, count_lost_arcs
 from spacy_rootmind.pipeline.prediction import PredictionContext, parse_docs
 from spacy_rootmind.pipeline.settings import Settings
 from spacy_rootmind.training.calibration import (
@@ -241,6 +242,7 @@ class RootMST(TrainablePipe):
         validate_get_examples(get_examples, "RootMST.initialize")
         examples = list(get_examples())
         root_label, names = choose_labels(examples, labels, self.root_label, self.cfg["labels"])
+        self._warn_of_lost_arcs(examples, root_label)
         if self.settings.guidelines is not None:
             # Labels that these are not for are an error now, not at the first evaluation.
             self.settings.guidelines((root_label, *names))
@@ -262,6 +264,18 @@ class RootMST(TrainablePipe):
             self.inputs = Inputs(nlp)
         self.inputs.connect(self.model)
         self.model.initialize(X=sample)
+
+    def _warn_of_lost_arcs(self, examples: Sequence[Example], root_label: str) -> None:
+        """Warn of gold arcs that no tree has, or whose labels say something else."""
+        lost = Counter[str]()
+        for example in examples:
+            lost += count_lost_arcs(example.reference, root_label)
+        if lost:
+            util.logger.warning(
+                "[%s] some arcs of the training data cannot be learnt as they are: %s",
+                self.name,
+                ", ".join(f"{number} {reason}" for reason, number in lost.items()),
+            )
 
     def _can_learn_boundaries(self, examples: Sequence[Example]) -> bool:
         """Tell whether a Doc has several sentences, from which boundaries can be learnt.

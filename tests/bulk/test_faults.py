@@ -217,7 +217,7 @@ def test_interrupted_runs_continue(run, trained):
     run.wait_for_parts(1, process)
     process.terminate()
     assert process.wait(timeout=100) == 128 + signal.SIGTERM
-    assert "Run the same command again" in run.log.read_text()
+    assert "run the same command again" in run.log.read_text()
     wait_until(lambda: not run.workers())
     assert run.n_parts() > 0
     run.finish(run.start())

@@ -138,7 +138,7 @@ def test_files_of_folders_patterns_and_other_file_systems_are_found(tmp_path):
 
 
 def test_missing_and_unknown_files_are_refused(tmp_path):
-    with pytest.raises(InputError, match="file not found"):
+    with pytest.raises(InputError, match="found none"):
         list_sources([str(tmp_path / "a.txt")])
     (tmp_path / "a.docx").touch()
     with pytest.raises(InputError, match="cannot tell the format"):

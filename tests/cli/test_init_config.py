@@ -150,7 +150,7 @@ def test_config_needs_no_filling(chosen, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--lang", "qq"], "--lang qq: "),
+        (["--lang", "qq"], "--lang qq --pipeline root_mst: "),
         (["--pipeline", "tager,root_mst"], "--pipeline tager,root_mst: "),
         (["--pipeline", "tagger"], "Expected root_mst in --pipeline, received tagger"),
         (["--pipeline", " , "], "received nothing"),

@@ -8,7 +8,7 @@ import pytest
 import spacy
 from spacy.tokens import Doc, DocBin
 
-from spacy_rootmind.cli.outputs import check_free, new_file
+from spacy_rootmind.cli.outputs import new_file
 from spacy_rootmind.formats.docbin import DocsOutput
 from spacy_rootmind.formats.records import InputRecord
 from spacy_rootmind.parsing.settings import RunError
@@ -23,14 +23,12 @@ def nlp():
 
 def test_file_has_its_name_once_it_is_complete(tmp_path):
     path = tmp_path / "out"
-    check_free(path, force=False)
     with new_file(path, force=False) as stream:
         stream.write(b"a")
         assert os.listdir(tmp_path) == ["out.partial"]
     assert os.listdir(tmp_path) == ["out"]
-    with pytest.raises(RunError, match="already exists"):
-        check_free(path, force=False)
-    check_free(path, force=True)
+    with pytest.raises(RunError, match="already exists"), new_file(path, force=False):
+        pass
     with suppress(KeyboardInterrupt), new_file(path, force=True) as stream:
         stream.write(b"b")
         raise KeyboardInterrupt
@@ -52,16 +50,9 @@ def test_output_that_appears_while_a_run_writes_is_not_overwritten(tmp_path):
 def test_unfinished_output_is_kept_without_force(tmp_path):
     # As a run leaves it that was killed, or that still runs.
     (tmp_path / "out.partial").touch()
-    with pytest.raises(RunError, match="did not finish"):
-        check_free(tmp_path / "out", force=False)
-    # Another run, which has looked before the first one started.
-    with (
-        pytest.raises(RunError, match="Another run has just started"),
-        new_file(tmp_path / "out", force=False),
-    ):
+    path = tmp_path / "out"
+    with pytest.raises(RunError, match="did not finish"), new_file(path, force=False):
         pass
-    # It is only removed when the run writes: other options may be wrong.
-    check_free(tmp_path / "out", force=True)
     assert os.listdir(tmp_path) == ["out.partial"]
     with new_file(tmp_path / "out", force=True):
         pass
@@ -72,8 +63,8 @@ def test_folders_are_not_overwritten(tmp_path):
     for force in (False, True):
         # The last two have no name.
         for path in (tmp_path, Path("."), Path("/")):
-            with pytest.raises(RunError, match="is a folder"):
-                check_free(path, force=force)
+            with pytest.raises(RunError, match="is a folder"), new_file(path, force=force):
+                pass
 
 
 def docs_in(output, nlp):

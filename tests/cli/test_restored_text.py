@@ -15,7 +15,6 @@ from restored import restore
 
 from spacy_rootmind.cli.parse import ParseRun
 from spacy_rootmind.formats.lines import short_names
-from spacy_rootmind.formats.registry import make_output
 
 WORDS = ["She", "saw", "me.", "It's", "10|3", "a\\b", "e\u0301", "\u2060", ".", "# newdoc", "\\s"]
 SPACES = [" ", " ", "  ", "\t", "\n", "\n", "\r\n", "\r\n", "\n\n", "\r\n \r\n", "\r", "\x0c\n"]
@@ -40,7 +39,7 @@ def parse_files(nlp, paths, form=None):
     with TemporaryDirectory() as folder:
         output = Path(folder, "out.conllu")
         options = parse_options("", names, str(output), from_format=form, quiet=True)
-        assert ParseRun(options, nlp, make_output("conllu")).run() == 0
+        assert ParseRun(options, nlp, "conllu").run() == 0
         return output.read_bytes().decode("utf8")
 
 

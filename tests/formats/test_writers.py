@@ -318,9 +318,9 @@ def test_docs_with_changed_tokens_or_sentences_raise(nlp):
     with doc.retokenize() as retokenizer:
         retokenizer.merge(doc[0:2])
     for writer in (write_conllu, write_jsonl):
-        with pytest.raises(ValueError, match="changed the tokens: expected the 4"):
+        with pytest.raises(ValueError, match="changed the tokens that"):
             writer(doc, record)
-        with pytest.raises(ValueError, match="changed the sentences: expected the 1"):
+        with pytest.raises(ValueError, match="changed the sentences that"):
             writer(cut, record)
 
 

@@ -19,7 +19,7 @@ from spacy.tokens import Doc, DocBin
 from spacy_rootmind.formats.conllu_sentence import FORM
 from spacy_rootmind.formats.lines import InputError
 from spacy_rootmind.formats.records import Failure, InputRecord
-from spacy_rootmind.formats.registry import FORMATS, read_records, writer
+from spacy_rootmind.formats.registry import WRITERS, read_records
 from spacy_rootmind.parsing.stream import parse_records
 
 CORPUS = Path(__file__).with_name("corpus")
@@ -61,9 +61,9 @@ def check_records(nlp, folder, found):
         record, doc = parsed
         for sentence in doc.sents:
             assert sum(token.head == token for token in sentence) == 1
-        for name in (name for name, form in FORMATS.items() if form.writes):
+        for name, write in WRITERS.items():
             try:
-                written = writer(name)(doc, record)
+                written = write(doc, record)
             except ValueError as error:
                 # A field that Python reads, and JSON does not have.
                 assert name == "jsonl"

@@ -11,7 +11,9 @@ from spacy.tokens import Doc
 from spacy_rootmind.compat import forward_of, set_forward
 from spacy_rootmind.formats.lines import InputError
 from spacy_rootmind.formats.records import Failure, InputRecord
-from spacy_rootmind.parsing.stream import Counts, chunks, count_doc, parse_records
+from spacy_rootmind.parsing import stream
+from spacy_rootmind.parsing.settings import ParserSettings
+from spacy_rootmind.parsing.stream import Counts, convert_records, count_doc, parse_records
 
 
 def records(n, bad=()):
@@ -210,9 +212,21 @@ def test_pipeline_that_cannot_start_raises(nlp, monkeypatch):
         ([], 3, 100, []),
     ],
 )
-def test_chunks_are_bounded_in_records_and_characters(sizes, max_records, max_chars, lengths):
-    stream = iter([InputRecord("in", i, text="x" * size) for i, size in enumerate(sizes)])
-    found = [[record.line for record in chunk] for chunk in chunks(stream, max_records, max_chars)]
+def test_chunks_are_bounded_in_records_and_characters(
+    sizes, max_records, max_chars, lengths, monkeypatch
+):
+    found = []
+
+    def parse(nlp, chunk):
+        found.append([record.line for record in chunk])
+        return iter([])
+
+    monkeypatch.setattr(stream, "CHUNK_RECORDS", max_records)
+    monkeypatch.setattr(stream, "CHUNK_CHARS", max_chars)
+    monkeypatch.setattr(stream, "parse_records", parse)
+    given = iter([InputRecord("in", i, text="x" * size) for i, size in enumerate(sizes)])
+    nlp, settings = spacy.blank("xx"), ParserSettings("model")
+    assert list(convert_records(nlp, given, settings, lambda *given: b"", Counts())) == []
     assert [len(chunk) for chunk in found] == lengths
     assert list(itertools.chain(*found)) == list(range(len(sizes)))
 
@@ -223,4 +237,4 @@ def test_whitespace_is_neither_a_word_nor_a_sentence():
         [True, True, False, False, True, False],
     )
     doc = Doc(spacy.blank("xx").vocab, words=words, sent_starts=starts)
-    assert count_doc(doc) == Counts(1, sentences=2, words=4)
+    assert count_doc(doc) == Counts(documents=1, sentences=2, words=4)

@@ -302,6 +302,24 @@ def test_labels_that_the_network_does_not_score_are_told_of_once(quickstart_docs
     assert parser.labels == before
 
 
+@pytest.mark.parametrize(
+    ("heads", "labels", "expected"),
+    [
+        ([0, 0, 2, 2, 3], "ROOT a ROOT b c", ""),
+        ([0, 0, 2, 4, 3], "ROOT a ROOT b c", "2 on cycles"),
+        ([0, 0, 2, 2, 3], "ROOT a ROOT ROOT b", "1 between words with the label ROOT"),
+        ([0, 0, 2, 3, 3], "ROOT a ROOT top b", "1 of roots without the label ROOT"),
+        ([0, 0, 2, 0, 2], "ROOT a ROOT b c", "1 to another sentence"),
+    ],
+)
+def test_arcs_that_cannot_be_learnt_are_told_of(heads, labels, expected, caplog):
+    nlp = make_nlp()
+    doc = Doc(nlp.vocab, ["a", " ", "b", "c", "d"], heads=heads, deps=labels.split())
+    nlp.initialize(lambda: gold_examples([doc], nlp))
+    found = [r.getMessage() for r in caplog.records if "cannot be learnt as" in r.getMessage()]
+    assert [text.partition("as they are: ")[2] for text in found] == [expected] * bool(expected)
+
+
 def test_update_without_an_optimizer_takes_no_step(quickstart_docs):
     """spaCy's own components take False for "no step" as well."""
     nlp, examples = initialized(quickstart_docs[:4])
