@@ -29,5 +29,7 @@ def test_project_parses_all_bundled_sentences_right_without_a_warning():
     assert len(expected) == 25
     assert parsed == expected
     printed = Path(os.environ["ROOTMIND_QUICKSTART"]).read_text(encoding="utf8")
-    assert re.search(r"Wrote 25 texts, 25 sentences, .* to output/parsed.conllu .*\s*$", printed)
+    assert re.search(
+        r"Wrote 25 documents, 25 sentences, .* to output/parsed.conllu .*\s*$", printed
+    )
     assert "warning" not in printed.lower()
