@@ -34,7 +34,7 @@ def find_alternatives(batch: ScoredBatch, parsed: ParsedBatch) -> list[Alternati
             rules = None
         find_log_probs = _label_scorer(batch, i)
         if rules is not None and maker.is_best:
-            # Only labels that may be valid are listed; those of earlier rounds are known.
+            # Only labels that may be valid are listed; labels of earlier rounds are known.
             masked = _label_scorer(batch, i, rules.mask(i))
             find_log_probs = ArcLabels(len(weights) - 1, masked)
         make = partial(maker, weights, sentence.texts(), find_log_probs, projective=projective)
