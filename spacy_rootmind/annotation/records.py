@@ -100,7 +100,7 @@ def read_record(span: Span) -> ParseDetails | None:
 
 
 def is_record_key(key: object) -> bool:
-    """Tell whether a key of `doc.user_data` is that of a record."""
+    """Tell whether a key of `doc.user_data` belongs to a record."""
     return (
         isinstance(key, tuple)
         and len(key) == 4

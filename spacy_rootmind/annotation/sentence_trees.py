@@ -20,7 +20,7 @@ Matrix = NDArray[np.float64]
 ArcSet = Mapping[int, Row]
 """Conditions on the arcs of some tokens, numbered from 1: the probability that an arc meets them.
 
-It is that of the label, given each head, and 0 for the other heads than the wanted one.
+For a wanted head, it is the probability of the label, given this head; for other heads, it is 0.
 """
 
 

@@ -63,7 +63,7 @@ def join_sentences(
             of_words = trees.details[i]
             if of_words is not None:
                 first, stop = starts[i : i + 2].tolist()
-                # The confidence is that of this tree: with other heads it no longer holds.
+                # The confidence is about this tree, and does not hold with other heads.
                 tree = heads[first:stop] - np.int32(first)
                 found = replace(of_words, tree=tree, is_word=~row.is_space[first:stop])
                 details.append((first - place.start, stop - place.start, found))

@@ -40,7 +40,7 @@ COUNTS = "spacy_rootmind.bulk.counts"
 class Job:
     """The data that all parts share: the parser, the output folder's URL, format and identity.
 
-    `identity` is that of the pipeline in the process that started the run.
+    `identity` identifies the pipeline as the process that started the run has loaded it.
     """
 
     parser: ArrowParser

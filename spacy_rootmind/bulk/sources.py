@@ -1,8 +1,8 @@
 """Input files of any file system, cut into parts by size, and the documents of a part.
 
 Text, JSONL and CoNLL-U are cut at bytes, Parquet at rows, files of Docs at Docs. A document
-belongs to the part in which it starts: a line to that of its first byte, a paragraph or a sentence
-of CoNLL-U to that of the empty line before it. So each part can be read without the others.
+belongs to the part in which it starts: a line starts at its first byte, a paragraph or a sentence
+of CoNLL-U at the empty line before it. So each part can be read without the others.
 
 A compressed file and a file of Docs, which can only be read from their beginning, are one part.
 """

@@ -141,7 +141,7 @@ class ParseRun:
                     stream.write(self.output.add(prepared))
                     self._warn_of_long_runs(record)
                 if options.is_stdout:
-                    # For programs that read the output as it is written.
+                    # Programs that read the output need not wait until a buffer is full.
                     stream.flush()
                 progress.update()
         n_errors, n_records = sum(errors_in(self.counts).values()), self.counts["documents"]

@@ -57,12 +57,14 @@ def fit_temperature(loss: Callable[[float], float]) -> float:
     ----------
     Guo, Pleiss, Sun & Weinberger (2017), On Calibration of Modern Neural Networks, section 4.2.
     """
-    low, high = np.log(LEAST), np.log(MOST)
+    low, high = whole = np.log(LEAST), np.log(MOST)
     while high - low > PRECISION:
         steps = np.linspace(low, high, N_STEPS)
         losses = [loss(float(np.exp(step))) for step in steps]
         if min(losses) == max(losses):
-            return 1.0
+            if (low, high) == whole:
+                return 1.0
+            break
         best = int(np.argmin(losses))
         low, high = steps[max(best - 1, 0)], steps[min(best + 1, N_STEPS - 1)]
     return float(np.exp((low + high) / 2))

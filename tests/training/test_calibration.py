@@ -103,6 +103,12 @@ def test_fit_without_anything_known_is_one():
     assert fit_temperature(partial(label_loss, [(np.zeros((0, 3), "f"), np.zeros(0, "i8"))])) == 1.0
 
 
+def test_fit_is_among_temperatures_that_are_equally_good():
+    """As where a parser is right and so sure that its loss is exactly 0 at low temperatures."""
+    fitted = fit_temperature(lambda temperature: max(0.0, temperature - 0.4))
+    assert 0.1 <= fitted <= 0.4
+
+
 # --- in the component --------------------------------------------------------------------------
 
 
