@@ -5,13 +5,13 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from spacy import util
 from spacy.language import Language
 from spacy.training import Example
 
 from spacy_rootmind.pipeline.settings import find_parser
 
-# Docs that the components before the parser annotate at once.
+# Docs that the components before the parser annotate at once: a transformer leaves too much on each
+# to keep all.
 CHUNK = 64
 # Most words of the corpus that temperatures are fitted to, about.
 FIT_WORDS = 10_000
@@ -56,11 +56,7 @@ def read_and_fit(nlp: Language, *, corpus: Reader, pipe: str | None) -> Iterable
     examples = list(corpus(nlp))
     n_words = sum(len(example.predicted) for example in examples)
     some = examples[:: max(1, math.ceil(n_words / FIT_WORDS))]
-    # A transformer leaves too much on each Doc to keep all that it has annotated.
-    chunks = util.minibatch(some, size=CHUNK)
-    parser.fit_temperature(
-        example for chunk in chunks for example in annotate_before(nlp, pipe, chunk)
-    )
+    parser.fit_temperature(annotate_before(nlp, pipe, some))
     return examples
 
 
@@ -69,12 +65,9 @@ def annotate_before(nlp: Language, name: str, examples: Sequence[Example]) -> It
 
     Disabled components are left out; the one called `name` may be disabled.
     """
-    docs: Iterable = [example.predicted.copy() for example in examples]
-    for pipe_name, pipe in nlp.components:
-        if pipe_name == name:
-            break
-        if pipe_name in nlp.disabled:
-            continue
-        docs = pipe.pipe(docs, batch_size=CHUNK) if hasattr(pipe, "pipe") else map(pipe, docs)
+    later = nlp.component_names[nlp.component_names.index(name) :]
+    docs = nlp.pipe(
+        (example.predicted.copy() for example in examples), disable=later, batch_size=CHUNK
+    )
     for doc, example in zip(docs, examples, strict=True):
         yield Example(doc, example.reference)

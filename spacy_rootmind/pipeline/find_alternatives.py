@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spacy_rootmind.annotation.details import BROKEN, Alternatives, from_zero, number_labels
+from spacy_rootmind.annotation.warn_once import WarnOnce
 from spacy_rootmind.pipeline.alternatives import TreeMaker, log_probs_among
 from spacy_rootmind.pipeline.sentence_parser import ParsedBatch, ScoredBatch
 from spacy_rootmind.trees.constrained import MAX_DECODES, Rules, decode_kbest_valid
@@ -18,6 +19,11 @@ from spacy_rootmind.trees.labelled import ArcLabels, FindLogProbs, LabelledTrees
 # some decodes each; of samples, for each and besides.
 BEST_MADE, DECODES_EACH = 16, 20
 MADE_EACH, MADE_BESIDES = 10, 500
+
+warn_of_missing = WarnOnce(
+    "Found %d of %d alternatives of %s: too few of its trees keep the guidelines to find more. For "
+    "trees that need not keep them, set guidelines to null."
+)
 
 
 def find_alternatives(batch: ScoredBatch, parsed: ParsedBatch) -> list[Alternatives]:
@@ -53,7 +59,7 @@ def find_alternatives(batch: ScoredBatch, parsed: ParsedBatch) -> list[Alternati
                 scores = log_probs_among(searched.scores, weights, projective=projective)
                 trees = searched._replace(scores=scores)
         if not is_complete:
-            batch.context.on_missing(sentence.name(), len(trees.heads), maker.k)
+            warn_of_missing(len(trees.heads), maker.k, sentence.name())
         found.append(_as_alternatives(trees, batch.context.labels))
     return found
 

@@ -39,6 +39,7 @@ from spacy_rootmind.annotation.sentences import (
     scored_tokens,
 )
 from spacy_rootmind.annotation.teacher_records import earlier_start_probs
+from spacy_rootmind.annotation.warn_once import WarnOnce
 from spacy_rootmind.annotation.writing import DocParse, ParsedSentences, join_sentences
 from spacy_rootmind.guidelines.constraints import CONSTRAINTS, DocConstraints, constraints_of
 from spacy_rootmind.network.architecture import ParserModel, find_vectors, require_finite
@@ -69,6 +70,11 @@ MIN_SCORES = 256
 COPIED = [NORM, LEMMA, TAG, POS, MORPH, DEP, SENT_START, ENT_IOB, ENT_TYPE, ENT_KB_ID, ENT_ID]
 # Values of ENT_IOB.
 INSIDE_ENTITY, BEGINS_ENTITY = 1, 3
+
+warn_of_split = WarnOnce(
+    "A sentence of the Doc %r has more than %d words (max_sentence_length) and was split where "
+    "boundaries are most likely."
+)
 
 
 def parse_docs(
@@ -242,7 +248,7 @@ def plan_sentences(
     starts, split = choose_starts(row, bound, settings.max_sentence_length)
     if len(split):
         doc = docs[row.numbers_at(split)[0]]
-        context.on_split(doc[:8].text, settings.max_sentence_length)
+        warn_of_split(doc[:8].text, settings.max_sentence_length)
     for number, made in constraints.items():
         made.check_starts(docs[number], starts - row.bounds[number])
     sentences = []

@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, cast
 
 from spacy import util
 from spacy.language import Language
@@ -18,7 +18,6 @@ from spacy_rootmind.annotation.extensions import register_extensions
 from spacy_rootmind.annotation.gold import GoldBatch, gold_boundaries
 from spacy_rootmind.annotation.noun_chunks import NounChunks, adopt_noun_chunks, set_noun_chunks
 from spacy_rootmind.annotation.sentences import TokenRow
-from spacy_rootmind.annotation.warn_once import WarnOnce
 from spacy_rootmind.annotation.writing import DocParse, annotate
 from spacy_rootmind.network.architecture import (
     ParserGradient,
@@ -42,31 +41,11 @@ from spacy_rootmind.training.calibration import (
 )
 from spacy_rootmind.training.objective import arcs_to_label, parser_loss, unscored_labels
 from spacy_rootmind.trees.conventions import MISSING
-from spacy_rootmind.trees.errors import NoTreeError
 
 # Examples from which the network's layers are sized.
 INIT_SAMPLE = 10
 # Docs that are scored at once to fit temperatures.
 FIT_BATCH = 32
-
-Method = TypeVar("Method", bound=Callable[..., Any])
-
-
-def _named(method: Method) -> Method:
-    """Prefix the errors of a method with the name of its component."""
-
-    @wraps(method)
-    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return method(self, *args, **kwargs)
-        except ValueError as error:
-            prefix = f"[{self.name}] "
-            if str(error).startswith(prefix):
-                raise
-            kind = NoTreeError if isinstance(error, NoTreeError) else ValueError
-            raise kind(f"{prefix}{error}") from error
-
-    return cast(Method, run)
 
 
 class RootMST(TrainablePipe):
@@ -87,7 +66,6 @@ class RootMST(TrainablePipe):
 
     settings: Settings
 
-    @_named
     def __init__(
         self,
         vocab: Vocab,
@@ -111,19 +89,6 @@ class RootMST(TrainablePipe):
         # The settings as in the config of the pipeline.
         self.saved_settings = self.settings.as_config()
         self._warned_of_labels: set[int] = set()
-        self._warn_of_split = WarnOnce(
-            "[%s] a sentence of the Doc %r has more than %d words (max_sentence_length) and was "
-            "split where boundaries are most likely."
-        )
-        self._warn_of_missing = WarnOnce(
-            "[%s] %s has %d of %d alternatives: too few of its trees keep the guidelines to find "
-            "more. For trees that need not keep them, set guidelines to null."
-        )
-        self._warn_of_temperature = WarnOnce(
-            "[%s] probabilities are not calibrated: the temperature was fitted with projective = "
-            "%s, and the setting has changed. Call `nlp.get_pipe(%r).fit_temperature(examples)` "
-            "with examples not trained on, or set `temperature`."
-        )
         set_noun_chunks(vocab)
         self.cfg: dict[str, Any] = serialization.initial_cfg()
 
@@ -149,7 +114,6 @@ class RootMST(TrainablePipe):
         """The labels as `spacy init labels` writes them and `initialize` reads them."""
         return {"root_label": self.root_label, "labels": list(self.cfg["labels"])}
 
-    @_named
     def add_label(self, label: str) -> int:
         """Add a label; returns 1 if it is new, else 0.
 
@@ -205,13 +169,12 @@ class RootMST(TrainablePipe):
     def _require_initialized(self) -> None:
         if not self.is_initialized:
             raise ValueError(
-                "is not initialized: train it (`nlp.initialize`, or "
-                "`spacy train`), or load a trained pipeline"
+                f"the parser {self.name!r} is not initialized: train it (`nlp.initialize`, or "
+                f"`spacy train`), or load a trained pipeline"
             )
 
     # --- training ------------------------------------------------------------------------------
 
-    @_named
     def initialize(
         self,
         get_examples: Callable[[], Iterable[Example]],
@@ -305,7 +268,6 @@ class RootMST(TrainablePipe):
         is_new = self.settings.sentences == "auto" and bool((gold.boundaries > 0.5).any())
         return self.cfg["finds_boundaries"] or is_new
 
-    @_named
     def update(
         self,
         examples: Iterable[Example],
@@ -414,7 +376,6 @@ class RootMST(TrainablePipe):
             len(self.cfg["labels"]),
         )
 
-    @_named
     def fit_temperature(self, examples: Iterable[Example]) -> float:
         """Fit the temperature under which gold heads are the most probable, and use it.
 
@@ -445,14 +406,10 @@ class RootMST(TrainablePipe):
         of_heads = partial(head_loss, batches, projective=self.settings.projective)
         self.cfg["label_temperature"] = fit_temperature(partial(label_loss, label_batches))
         self.cfg["temperature"] = fit_temperature(of_heads)
-        self.cfg.pop(serialization.FITTED_PROJECTIVE, None)
-        if self.settings.projective:
-            self.cfg[serialization.FITTED_PROJECTIVE] = True
         return self.cfg["temperature"]
 
     # --- prediction ----------------------------------------------------------------------------
 
-    @_named
     def predict(self, docs: Iterable[Doc]) -> list[DocParse]:
         """Parse Docs without changing them, in bounded memory."""
         self._require_initialized()
@@ -464,13 +421,7 @@ class RootMST(TrainablePipe):
             temperature=self.temperature,
             label_temperature=self.cfg["label_temperature"],
             teacher=teacher_name(self.model, self.labels) if is_teacher else "",
-            on_split=partial(self._warn_of_split, self.name),
-            on_missing=partial(self._warn_of_missing, self.name),
         )
-        was_projective = self.cfg.get(serialization.FITTED_PROJECTIVE, False)
-        is_fitted = self.settings.temperature is None and self.cfg["temperature"] != 1.0
-        if is_fitted and was_projective != self.settings.projective and self.settings.finds_details:
-            self._warn_of_temperature(self.name, was_projective, self.name)
         docs = list(docs)
         self.inputs.require(self.model, docs, self.name)
         return parse_docs(self.model, docs, context)
@@ -505,13 +456,11 @@ class RootMST(TrainablePipe):
 
     # --- serialization -------------------------------------------------------------------------
 
-    @_named
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """Save the component to bytes; raises as `to_disk`. Settings are in the config."""
         self._refuse_wrong_when_loaded()
         return serialization.save_bytes(self, exclude)
 
-    @_named
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         """Save the component to a folder. Settings are in the config of the pipeline.
 
@@ -535,14 +484,12 @@ class RootMST(TrainablePipe):
                     f'{{"@misc": "my_function.v1"}}'
                 )
 
-    @_named
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "RootMST":
         """Load the component from the bytes of `to_bytes`; raises as `from_disk`."""
         serialization.load_bytes(self, bytes_data, exclude)
         self._store_labels()
         return self
 
-    @_named
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "RootMST":
         """Load the component from a folder that `to_disk` wrote.
 

@@ -1,6 +1,6 @@
 """Trees and labels of a batch of sentences whose arcs are scored."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -35,11 +35,6 @@ class PredictionContext:
         Divisors of arc scores and label scores.
     teacher : str
         Name of the parser in the distributions that it stores: `details.teacher_name`.
-    on_split : callable
-        Called with the beginning of a Doc with sentences above the maximum length, and this length.
-    on_missing : callable
-        Called with the name of a sentence that has fewer alternatives than asked for, their number,
-        and the number asked for, although there may be more.
     """
 
     settings: Settings
@@ -48,8 +43,6 @@ class PredictionContext:
     temperature: float = 1.0
     label_temperature: float = 1.0
     teacher: str = ""
-    on_split: Callable[[str, int], None] = lambda text, length: None
-    on_missing: Callable[[str, int, int], None] = lambda name, n_found, k: None
 
 
 class Sentence(NamedTuple):

@@ -52,8 +52,6 @@ FIXED_ATTRS = (
 # Entries that a saved cfg has, and the component in memory does not.
 CHECKSUM = "sha256"
 LAYERS = "layers_sha256"
-# One that is there if temperatures were fitted to projective trees.
-FITTED_PROJECTIVE = "fitted_projective"
 
 
 def initial_cfg() -> dict[str, Any]:
@@ -177,7 +175,6 @@ def _load(component: TrainablePipe, saved: bytes | str, weights: bytes, source: 
         message = convert_weights(srsly.msgpack_loads(weights), to_single_precision)
         _set_weights(component.model, message)
     inputs = {name: cfg.pop(name) for name in DIGESTS if name in cfg}
-    component.cfg.pop(FITTED_PROJECTIVE, None)
     component.cfg.update(cfg)
     component.inputs.load(component.model, inputs, component.name)
 

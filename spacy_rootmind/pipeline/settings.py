@@ -292,12 +292,9 @@ def configure(nlp: Language, pipe: str | None = None, **settings: Any) -> None:
     for name in settings:
         if name not in known:
             raise ValueError(
-                f"[{pipe}] root_mst has no setting {name!r}, expected one of {', '.join(known)}"
+                f"root_mst has no setting {name!r}, expected one of {', '.join(known)}"
             )
-    try:
-        after = replace(parser.settings, **settings)
-    except ValueError as error:
-        raise ValueError(f"[{pipe}] {error}") from error
+    after = replace(parser.settings, **settings)
     parser.use_settings(after)
     for name, value in after.as_config().items():
         if name in settings and not callable(value):

@@ -214,7 +214,7 @@ LONG = "x" * 300
         ("parse no_such_model -", 1, "Cannot load no_such_model"),
         ("parse {other} a.txt", 1, "no component root_mst"),
         (SET + "confidence=true", 1, "confidence=true"),
-        (SET + "components.root_mst.temperature=-1", 1, "Cannot load {pipeline} [root_mst]"),
+        (SET + "components.root_mst.temperature=-1", 1, "Cannot load {pipeline}"),
         (SET + "components.root_mst.x=1", 1, "{pipeline}: root_mst.x: unexpected argument"),
         (SET + "components.root_mst.model.x=1", 1, ": root_mst.model.x: unexpected argument"),
         (SET + "nlp.batch_size=x", 1, "batch_size: Input should be a valid integer"),

@@ -307,7 +307,7 @@ def assert_untouched(doc, starts=None):
 def test_contradictions_are_an_error(parser_with, bad, message):
     nlp = parser_with(lambda doc: bad)
     doc = Doc(nlp.vocab, words=[*WORDS, "\n"])
-    with pytest.raises(ValueError, match=rf"^\[root_mst\] .*{message}"):
+    with pytest.raises(ValueError, match=message):
         nlp(doc)
     assert_untouched(doc)
 

@@ -163,7 +163,7 @@ def test_other_labels_are_refused_before_training():
     nlp = make_nlp(guidelines=BLOCK)
     annotation = {"heads": [1, 1], "deps": ["SB", "ROOT"]}
     example = Example.from_dict(nlp.make_doc("Es regnet"), annotation)
-    with pytest.raises(ValueError, match=r"\[root_mst\].*labels of Universal.*SB"):
+    with pytest.raises(ValueError, match=r"labels of Universal.*SB"):
         nlp.initialize(lambda: [example])
 
 

@@ -201,7 +201,7 @@ def test_uninitialized_component_says_so():
         (pipe.update, example),
         (pipe.fit_temperature, example),
     ):
-        with pytest.raises(ValueError, match=r"\[root_mst\] is not initialized"):
+        with pytest.raises(ValueError, match="parser 'root_mst' is not initialized"):
             use([given])
 
 
@@ -211,11 +211,11 @@ def test_damaged_weights_are_noticed(quickstart_docs):
     arcs = parser.model.get_ref("trees").get_ref("arcs")
     arcs.set_param("W", arcs.get_param("W") * np.nan)
     for use in (lambda: nlp("The cat slept ."), lambda: parser.fit_temperature(examples)):
-        with pytest.raises(ValueError, match=r"\[root_mst\].* arc scores are not finite"):
+        with pytest.raises(ValueError, match=r"arc scores are not finite"):
             use()
     for objective in OBJECTIVES:
         assign(parser, objective=objective)
-        with pytest.raises(ValueError, match=r"\[root_mst\].* arc scores are not finite"):
+        with pytest.raises(ValueError, match=r"arc scores are not finite"):
             nlp.update(examples)
 
 

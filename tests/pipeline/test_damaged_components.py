@@ -29,7 +29,7 @@ def assert_refused(folder, match):
         (lambda pipe: pipe.from_disk(folder, **WITHOUT_VOCAB), folder.name),
         (lambda pipe: pipe.from_bytes(srsly.msgpack_dumps(data)), "the given bytes"),
     ):
-        with pytest.raises(ValueError, match=rf"^\[root_mst\] cannot load .*{source}: {match}"):
+        with pytest.raises(ValueError, match=rf"^cannot load .*{source}: {match}"):
             load(make_nlp().get_pipe("root_mst"))
 
 
@@ -77,7 +77,7 @@ def test_a_file_that_is_missing_or_truncated_is_named(saved, part):
     (saved / part).write_bytes(data[: len(data) // 2])
     assert_refused(saved, "")
     (saved / part).unlink()
-    with pytest.raises(ValueError, match=r"\[root_mst\] cannot load .*saved: .*save it again"):
+    with pytest.raises(ValueError, match=r"cannot load .*saved: .*save it again"):
         make_nlp().get_pipe("root_mst").from_disk(saved)
 
 

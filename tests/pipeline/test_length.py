@@ -156,10 +156,10 @@ def long_doc(nlp, quickstart_docs):
 @pytest.mark.parametrize("max_words", [1, 2, 5, 30])
 @pytest.mark.parametrize("mode", ["auto", "given", "doc"])
 def test_no_parsed_sentence_is_longer_than_allowed(
-    parser_of, quickstart_docs, mode, max_words, caplog
+    parser_of, quickstart_docs, mode, max_words, caplog, monkeypatch
 ):
     nlp = parser_of(sentences=mode, max_sentence_length=max_words)
-    nlp.get_pipe("root_mst")._warn_of_split.has_warned = False
+    monkeypatch.setattr(prediction.warn_of_split, "has_warned", False)
     doc = long_doc(nlp, quickstart_docs)
     if mode == "given":
         doc[20].is_sent_start = True

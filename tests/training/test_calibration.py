@@ -219,36 +219,12 @@ def test_config_wins_over_what_is_fitted(make, dev):
     assert other(text)[0].sent._.parse_log_prob == at_three
 
 
-def test_projective_after_the_fit_is_warned_of_until_it_is_fitted_again(make, dev, caplog):
-    nlp = make(confidence=True)
-    parser, text = nlp.get_pipe("root_mst"), "She said that it rained."
-
-    def warnings():
-        list(nlp.pipe([text, text]))
-        found = [record.getMessage() for record in caplog.records]
-        caplog.clear()
-        return found
-
-    assign(parser, projective=True)
-    assert warnings() == []
-    assign(parser, projective=False)
+def test_temperatures_are_fitted_to_projective_trees_if_only_these_are_found(make, dev):
+    nlp = make()
+    parser = nlp.get_pipe("root_mst")
     before = parser.fit_temperature(gold_examples(dev, nlp))
-    assert warnings() == []
-    assign(parser, projective=True, temperature=1.0)
-    assert warnings() == []
-    assign(parser, temperature=None)
-    [warning] = warnings()
-    assert "projective = False" in warning
-    assert "`nlp.get_pipe('root_mst').fit_temperature(examples)`" in warning
-    assert warnings() == []
-    parser._warn_of_temperature.has_warned = False
+    assign(parser, projective=True)
     assert parser.fit_temperature(gold_examples(dev, nlp)) != before
-    assert warnings() == []
-    # It is saved with the temperature.
-    assign(parser, projective=False)
-    assert warnings() != []
-    other = make().get_pipe("root_mst").from_bytes(parser.to_bytes())
-    assert other.cfg["fitted_projective"]
 
 
 @pytest.mark.parametrize("decode", ["tree", "labelled_tree"])
