@@ -22,7 +22,6 @@ from spacy_rootmind.annotation.plain_data import (
     part,
     read_dataclass,
     read_names,
-    several,
     value,
 )
 
@@ -95,8 +94,6 @@ class StoredDistribution(ArcTable):
     # That each word starts a sentence, 0 or 1 where the Doc stated it; None if the parser finds no
     # boundaries.
     start_probs: Annotated[NDArray[np.float32] | None, or_none(floats("words"))] = None
-    # The parser that this is the distribution of: `pipeline.details.teacher_name`.
-    teacher: Annotated[str, value(str)] = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,12 +110,12 @@ class Alternatives:
 
 
 # Format of what is stored; raised when it changes.
-FORMAT = 5
+FORMAT = 6
 
 
 @dataclass(frozen=True, eq=False)
 class ParseDetails:
-    """Findings besides a sentence's tree; None or empty for those that the settings leave out.
+    """Findings besides a sentence's tree; None for those that the settings leave out.
 
     In a Doc, `tree` has the head of each token when the sentence was parsed, within the sentence
     and with the root as its own head, and `is_word` marks the tokens that are not whitespace, both
@@ -131,8 +128,7 @@ class ParseDetails:
     arcs: Annotated[ArcTable | None, part(ArcTable)] = None
     alternatives: Annotated[Alternatives | None, part(Alternatives)] = None
     trees: Annotated[StoredTrees | None, part(StoredTrees)] = None
-    # One of each teacher that has parsed the Doc.
-    distributions: Annotated[tuple[StoredDistribution, ...], several(StoredDistribution)] = ()
+    distribution: Annotated[StoredDistribution | None, part(StoredDistribution)] = None
     # NOT_PROVEN or BROKEN.
     guideline_status: Annotated[str | None, or_none(value(str))] = None
     format: Annotated[int, value(int)] = FORMAT
@@ -145,10 +141,8 @@ class ParseDetails:
     def to_dict(self) -> dict[str, Any]:
         """Convert to arrays, numbers, lists and dicts, which spaCy can serialize."""
         data = {name: value for name, value in vars(self).items() if value is not None}
-        for name in data.keys() & {"confidence", "arcs", "alternatives", "trees"}:
+        for name in data.keys() & {"confidence", "arcs", "alternatives", "trees", "distribution"}:
             data[name] = dict(vars(data[name]))
-        if distributions := data.pop("distributions"):
-            data["distributions"] = [dict(vars(each)) for each in distributions]
         return data
 
     @classmethod

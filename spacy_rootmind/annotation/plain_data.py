@@ -108,14 +108,3 @@ def read_names(value: Any, sizes: dict[str, int]) -> tuple[str, ...]:
         raise ValueError
     sizes["labels"] = len(value)
     return tuple(value)
-
-
-def several(kind: Callable) -> Reader:
-    """Read a list of a dataclass; an empty one if it is missing."""
-
-    def read(value: Any, sizes: dict[str, int]) -> Any:
-        if value is not None and not isinstance(value, list | tuple):
-            raise ValueError
-        return tuple(read_dataclass(kind, each, sizes) for each in value or ())
-
-    return read

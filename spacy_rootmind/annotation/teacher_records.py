@@ -1,4 +1,4 @@
-"""Tree distributions of teachers in Docs, and the training targets made from them.
+"""Tree distributions of a teacher in Docs, and the training targets made from them.
 
 A distribution over trees is stored by its arc weights, not by its arc probabilities. Any
 weights give the marginals of a distribution over trees with one root, whichever arcs were left out
@@ -9,24 +9,22 @@ to one, the cross entropy of tree distributions has no lower bound.
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 from spacy.strings import StringStore
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_rootmind.annotation.alignment import single_counterparts
-from spacy_rootmind.annotation.details import ParseDetails, StoredDistribution
+from spacy_rootmind.annotation.details import StoredDistribution
 from spacy_rootmind.annotation.records import (
     OutdatedDetailsError,
-    UnreadableDetailsError,
     has_records,
     is_record_key,
     read_record,
 )
-from spacy_rootmind.annotation.sentences import sentence_starts, words_of
+from spacy_rootmind.annotation.sentences import words_of
 from spacy_rootmind.trees.conventions import MISSING, ROOT
 from spacy_rootmind.trees.distribution import TreeDistribution
 from spacy_rootmind.trees.errors import NoTreeError
@@ -34,7 +32,7 @@ from spacy_rootmind.trees.errors import NoTreeError
 
 @dataclass(frozen=True, eq=False)
 class TeacherTarget:
-    """The mean of a sentence's teachers; words are numbered from 1, with ROOT as 0."""
+    """What a teacher says of a sentence; words are numbered from 1, with ROOT as 0."""
 
     # Probability of each arc, `marginals[dep, head]`, (n + 1, n + 1), in a distribution over trees
     # with a single root.
@@ -45,7 +43,7 @@ class TeacherTarget:
     heads: NDArray[np.int64]
     labels: NDArray[np.uint64]
     label_probs: NDArray[np.float64]
-    # That each word starts a sentence, (n,); None if no teacher predicts boundaries.
+    # That each word starts a sentence, (n,); None if the teacher predicts no boundaries.
     start_probs: NDArray[np.float64] | None
 
 
@@ -55,7 +53,7 @@ def find_targets(
     """Find the targets of the sentences of a predicted Doc, by the number of the sentence.
 
     A sentence has a target if the reference has the same sentence with the same tokens and with
-    distributions. `starts` are as from `gold.training_starts`; `sentences` are the scored tokens.
+    a distribution. `starts` are as from `gold.training_starts`; `sentences` are the scored tokens.
     Raises ValueError if a distribution cannot be read, or allows no tree.
     """
     if not has_records(example.reference):
@@ -68,14 +66,14 @@ def find_targets(
         gold = gold_of[start:stop]
         if not len(words) or not _has_same_tokens(gold, predicted_of, start):
             continue
-        stored = read_sentence(example.reference, int(gold[0]), int(gold[-1]) + 1).distributions
-        if stored:
-            strings = example.reference.vocab.strings
+        sentence = example.reference[int(gold[0]) : int(gold[-1]) + 1]
+        stored = read_distribution(sentence)
+        if stored is not None:
             try:
-                targets[number] = average(stored, len(words), strings)
+                targets[number] = make_target(stored, len(words), sentence.vocab.strings)
             except ValueError as error:
-                text = example.reference[int(gold[0]) : int(gold[-1]) + 1].text
-                raise ValueError(f"cannot learn the sentence {text[:40]!r}: {error}") from error
+                text = sentence.text[:40]
+                raise ValueError(f"cannot learn the sentence {text!r}: {error}") from error
     return targets
 
 
@@ -89,73 +87,40 @@ def _has_same_tokens(gold: NDArray[np.int64], predicted_of: NDArray[np.int64], s
     )
 
 
-def read_sentence(doc: Doc, start: int, stop: int) -> ParseDetails:
-    """Read the details of the sentence that has these tokens; empty ones if it has none.
+def read_distribution(sentence: Span) -> StoredDistribution | None:
+    """Read the distribution of a sentence; None if it has none.
 
     Raises UnreadableDetailsError if its record has another format or is damaged.
     """
     with suppress(OutdatedDetailsError):
-        return read_record(doc[start:stop]) or ParseDetails()
-    return ParseDetails()
+        details = read_record(sentence)
+        return None if details is None else details.distribution
+    return None
 
 
 def has_distributions(doc: Doc) -> bool:
     """Tell whether a Doc has tree distributions; True for a Doc without words."""
     return not len(words_of(doc)) or any(
-        is_record_key(key) and isinstance(record, dict) and "distributions" in record
+        is_record_key(key) and isinstance(record, dict) and "distribution" in record
         for key, record in doc.user_data.items()
     )
 
 
-def earlier_start_probs(doc: Doc) -> NDArray[np.float64]:
-    """Read the mean probability of earlier teachers that each token starts a sentence.
-
-    NaN where there was no teacher that predicts boundaries, or its distribution cannot be read, and
-    for whitespace.
-    """
-    means = np.full(len(doc), np.nan)
-    if has_records(doc):
-        for start, stop in pairwise(sentence_starts(doc).tolist()):
-            with suppress(UnreadableDetailsError):
-                details = read_sentence(doc, start, stop)
-                probs = [
-                    distribution.start_probs
-                    for distribution in details.distributions
-                    if distribution.start_probs is not None
-                ]
-                if probs:
-                    means[start + details.words] = np.mean(probs, axis=0)
-    return means
-
-
-def average(
-    stored: Sequence[StoredDistribution], n_words: int, strings: StringStore
-) -> TeacherTarget:
-    """Average the distributions of a sentence's teachers.
+def make_target(stored: StoredDistribution, n_words: int, strings: StringStore) -> TeacherTarget:
+    """Make the target that a sentence's distribution is.
 
     Raises ValueError if the weights allow no tree, as in a damaged Doc.
     """
-    share = 1.0 / len(stored)
-    marginals = np.zeros((n_words + 1, n_words + 1))
-    deps, heads, labels, probs, start_probs = [], [], [], [], []
-    for distribution in stored:
-        of_arcs, of_labels = find_probabilities(distribution, n_words)
-        marginals += share * of_arcs
-        is_inner = distribution.heads != distribution.dependents
-        deps.append(distribution.dependents[is_inner].astype(np.int64) + 1)
-        heads.append(distribution.heads[is_inner].astype(np.int64) + 1)
-        hashes = np.array([strings[name] for name in distribution.label_names], dtype=np.uint64)
-        labels.append(hashes[distribution.labels[is_inner]])
-        probs.append(share * of_labels[is_inner])
-        if distribution.start_probs is not None:
-            start_probs.append(distribution.start_probs.astype(np.float64))
+    marginals, label_probs = find_probabilities(stored, n_words)
+    is_inner = stored.heads != stored.dependents
+    hashes = np.array([strings[name] for name in stored.label_names], dtype=np.uint64)
     return TeacherTarget(
         marginals,
-        np.concatenate(deps),
-        np.concatenate(heads),
-        np.concatenate(labels),
-        np.concatenate(probs),
-        np.mean(start_probs, axis=0) if start_probs else None,
+        stored.dependents[is_inner].astype(np.int64) + 1,
+        stored.heads[is_inner].astype(np.int64) + 1,
+        hashes[stored.labels[is_inner]],
+        label_probs[is_inner],
+        None if stored.start_probs is None else stored.start_probs.astype(np.float64),
     )
 
 

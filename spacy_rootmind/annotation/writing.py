@@ -11,14 +11,8 @@ from spacy.tokens import Doc
 
 from spacy_rootmind.annotation import doc_trees
 from spacy_rootmind.annotation.details import ParseDetails
-from spacy_rootmind.annotation.records import UnreadableDetailsError, store_records
+from spacy_rootmind.annotation.records import store_records
 from spacy_rootmind.annotation.sentences import SPACE_LABEL, Starts, TokenRow
-from spacy_rootmind.annotation.teacher_records import read_sentence
-from spacy_rootmind.annotation.warn_once import WarnOnce
-
-warn_of_dropped = WarnOnce(
-    "Tree distributions that earlier teachers left on a Doc are dropped: %s."
-)
 
 
 class ParsedSentences(NamedTuple):
@@ -84,26 +78,4 @@ def annotate(doc: Doc, parse: DocParse) -> None:
     doc_trees.set_trees(doc, parse.heads, hashes[parse.labels], parse.starts)
     # Even without new details: an earlier parse's no longer hold.
     if parse.details or doc.user_data:
-        store_records(doc, [_with_earlier_teachers(doc, *details) for details in parse.details])
-
-
-def _with_earlier_teachers(
-    doc: Doc, start: int, stop: int, details: ParseDetails
-) -> tuple[int, int, ParseDetails]:
-    """Join a sentence's new distribution to those that other teachers have left on the Doc.
-
-    One that the same teacher has left is replaced. If these cannot be read, they are dropped
-    like all else that an earlier parser has left, with a warning: a Doc is parsed whatever it
-    carries.
-    """
-    new = details.distributions
-    if new:
-        try:
-            earlier = read_sentence(doc, start, stop).distributions
-        except UnreadableDetailsError as error:
-            warn_of_dropped(error)
-            earlier = ()
-        teachers = {distribution.teacher for distribution in new}
-        others = [other for other in earlier if other.teacher not in teachers]
-        details = replace(details, distributions=(*others, *new))
-    return start, stop, details
+        store_records(doc, parse.details)

@@ -16,10 +16,8 @@ from spacy_rootmind.annotation.details import (
     from_zero,
     number_labels,
 )
-from spacy_rootmind.network.architecture import ParserModel
 from spacy_rootmind.network.label_scorer import find_best_labels, find_probable_labels
 from spacy_rootmind.pipeline.find_alternatives import find_alternatives
-from spacy_rootmind.pipeline.inputs import weights_digest
 from spacy_rootmind.pipeline.sentence_parser import ParsedBatch, ScoredBatch
 from spacy_rootmind.trees.conventions import MISSING, ROOT_LABEL
 from spacy_rootmind.trees.distribution import TreeDistribution
@@ -60,7 +58,7 @@ def find_details(batch: ScoredBatch, parsed: ParsedBatch) -> list[ParseDetails |
             threshold = settings.distribution_threshold
             # With the arcs of the parse, at least one tree is kept.
             arcs = _find_arcs(batch, trees, threshold, parsed.heads)
-            parts["distributions"] = _find_distributions(batch, arcs, threshold)
+            parts["distribution"] = _find_distributions(batch, arcs, threshold)
     found = [dict(zip(parts, own, strict=True)) for own in zip(*parts.values(), strict=True)]
     return [ParseDetails(**own) if any(own.values()) else None for own in found]
 
@@ -194,22 +192,19 @@ def _find_labels(
 
 def _find_distributions(
     batch: ScoredBatch, arcs: ProbableArcs, threshold: float
-) -> list[tuple[StoredDistribution]]:
+) -> list[StoredDistribution]:
     """Join the arcs of each sentence, their log-weights, and the probabilities of their labels.
 
     A label is kept if the probability of arc and label together is at least `threshold`, and the
     best one of each arc always.
     """
-    context = batch.context
+    finds_boundaries = batch.context.finds_boundaries
     tables = _arc_tables(batch, arcs, threshold, all_arcs=True)
     return [
-        (
-            StoredDistribution(
-                **_with_probs(table, np.maximum(table.probs, LEAST)),
-                log_weights=log_weights.astype(np.float32),
-                start_probs=sigmoid(sentence.log_odds) if context.finds_boundaries else None,
-                teacher=context.teacher,
-            ),
+        StoredDistribution(
+            **_with_probs(table, np.maximum(table.probs, LEAST)),
+            log_weights=log_weights.astype(np.float32),
+            start_probs=sigmoid(sentence.log_odds) if finds_boundaries else None,
         )
         for sentence, (table, log_weights) in zip(batch.sentences, tables, strict=True)
     ]
@@ -246,13 +241,3 @@ def _weights_to_store(log_weights: NDArray[np.float64]) -> NDArray[np.float32]:
 def sigmoid(log_odds: NDArray[np.floating]) -> NDArray[np.float32]:
     """Convert log-odds to probabilities, without overflow."""
     return (0.5 * (1.0 + np.tanh(0.5 * log_odds))).astype(np.float32)
-
-
-def teacher_name(model: ParserModel, labels: Sequence[str]) -> str:
-    """Name a parser by its labels and the weights above its token vectors.
-
-    A parser that parses a Doc again is known for the same teacher, from whichever file it was
-    loaded, and one that was trained further for another.
-    """
-    upper = [layer for layer in model.layers if layer is not model.get_ref("tok2vec")]
-    return weights_digest(upper, repr(tuple(labels)))

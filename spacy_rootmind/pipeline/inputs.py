@@ -86,7 +86,7 @@ class Inputs:
             return self._saved
         found, layers = {}, reading_layers(model)
         if is_listener:
-            found[OF_COMPONENT] = weights_digest([self.component.model])
+            found[OF_COMPONENT] = _weights_digest(self.component.model)
             layers.append(self.component.model)
         if any(map(vocab_readers, layers)):
             found[OF_STATIC_VECTORS] = _vectors_digest(self._known)
@@ -183,7 +183,7 @@ class Inputs:
 
 def _vectors_digest(vocab: Vocab) -> str:
     data: Any = vocab.vectors.data
-    return arrays_digest([data[:: 1 + len(data) // DIGEST_ROWS]])
+    return _digest([data[:: 1 + len(data) // DIGEST_ROWS]])
 
 
 def attributes_read(layers: Iterable[Tok2Vec]) -> list[str]:
@@ -198,25 +198,18 @@ def attributes_read(layers: Iterable[Tok2Vec]) -> list[str]:
     return [name for name in SETTERS if IDS[name] in columns]
 
 
-def weights_digest(layers: Sequence[Model], names: str = "") -> str:
-    """Digest the weights of layers, and names that belong to them.
+def _weights_digest(model: Model) -> str:
+    """Digest the weights of a network.
 
-    Weights are rounded as packages round them (`network.half_precision`), so a network and its
-    package have the same digest.
+    They are rounded as packages round them (`network.half_precision`), so a network and its package
+    have the same digest.
     """
-    weights = [
-        node.get_param(name)
-        for layer in layers
-        for node in layer.walk()
-        for name in node.param_names
-        if node.has_param(name)
-    ]
-    return arrays_digest(weights, names)
+    names = ((node, name) for node in model.walk() for name in node.param_names)
+    return _digest(node.get_param(name) for node, name in names if node.has_param(name))
 
 
-def arrays_digest(arrays: Sequence[Any], names: str = "") -> str:
-    """Digest arrays, rounded as packages round them."""
-    digest = hashlib.blake2b(names.encode("utf8"), digest_size=8)
+def _digest(arrays: Iterable[Any]) -> str:
+    digest = hashlib.blake2b(digest_size=8)
     for array in map(to_numpy, arrays):
         digest.update(_rounded(array).tobytes())
     return digest.hexdigest()

@@ -38,7 +38,6 @@ from spacy_rootmind.annotation.sentences import (
     join_wordless,
     scored_tokens,
 )
-from spacy_rootmind.annotation.teacher_records import earlier_start_probs
 from spacy_rootmind.annotation.warn_once import WarnOnce
 from spacy_rootmind.annotation.writing import DocParse, ParsedSentences, join_sentences
 from spacy_rootmind.guidelines.constraints import CONSTRAINTS, DocConstraints, constraints_of
@@ -234,7 +233,8 @@ def plan_sentences(
     start_probs = _start_probs(row, log_odds, stated, context)
     bound: NDArray[np.floating] = _network_log_odds(log_odds, context) + stated
     if settings.distribution_threshold is not None:
-        log_odds = _taught_log_odds(docs, log_odds, stated)
+        # Students learn what is stated as certain.
+        log_odds = log_odds + stated
     constraints = {}
     for number, doc in enumerate(docs):
         if settings.constraints is not None or CONSTRAINTS in doc.user_data:
@@ -345,15 +345,3 @@ def _start_probs(
     probs = np.where(is_stated, np.float32(np.nan), sigmoid(log_odds.astype(np.float64)))
     places = map(row.place, range(len(row.docs)))
     return [None if is_stated[own].all() else probs[own] for own in places]
-
-
-def _taught_log_odds(
-    docs: Sequence[Doc], log_odds: NDArray[np.floating], stated: NDArray[np.float64]
-) -> NDArray[np.floating]:
-    """Add what is stated to the log-odds that students learn.
-
-    Boundaries that an earlier teacher found in a Doc are not stated, only probable.
-    """
-    earlier = np.concatenate([earlier_start_probs(doc) for doc in docs])
-    is_found = (earlier > 0) & (earlier < 1)
-    return log_odds + np.where(is_found, 0.0, stated)

@@ -28,7 +28,6 @@ from spacy_rootmind.network.architecture import (
 from spacy_rootmind.network.label_scorer import NULL_LABEL, add_label
 from spacy_rootmind.network.listeners import listeners_in, require_vectors
 from spacy_rootmind.pipeline import serialization
-from spacy_rootmind.pipeline.details import teacher_name
 from spacy_rootmind.pipeline.inputs import Inputs
 from spacy_rootmind.pipeline.label_inventory import choose_labels, count_lost_arcs
 from spacy_rootmind.pipeline.prediction import PredictionContext, parse_docs
@@ -413,14 +412,12 @@ class RootMST(TrainablePipe):
     def predict(self, docs: Iterable[Doc]) -> list[DocParse]:
         """Parse Docs without changing them, in bounded memory."""
         self._require_initialized()
-        is_teacher = self.settings.distribution_threshold is not None
         context = PredictionContext(
             self.settings,
             self.labels,
             finds_boundaries=self.cfg["finds_boundaries"],
             temperature=self.temperature,
             label_temperature=self.cfg["label_temperature"],
-            teacher=teacher_name(self.model, self.labels) if is_teacher else "",
         )
         docs = list(docs)
         self.inputs.require(self.model, docs, self.name)

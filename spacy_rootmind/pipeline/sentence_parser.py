@@ -33,8 +33,6 @@ class PredictionContext:
         Whether the network has learnt sentence boundaries.
     temperature, label_temperature : float
         Divisors of arc scores and label scores.
-    teacher : str
-        Name of the parser in the distributions that it stores: `details.teacher_name`.
     """
 
     settings: Settings
@@ -42,7 +40,6 @@ class PredictionContext:
     finds_boundaries: bool = True
     temperature: float = 1.0
     label_temperature: float = 1.0
-    teacher: str = ""
 
 
 class Sentence(NamedTuple):

@@ -1,7 +1,6 @@
 """Malformed records in `doc.user_data`: a clear ValueError from accessors, none from the parser."""
 
 import copy
-import logging
 import random
 
 import numpy as np
@@ -12,7 +11,6 @@ from parsers import COPIES, with_weights_of
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from spacy_rootmind.annotation import writing
 from spacy_rootmind.annotation.details import (
     Alternatives,
     ArcTable,
@@ -54,12 +52,12 @@ def parsed(parser):
     doc = parser(new_doc(parser.vocab))
     # It has learnt from Docs of one sentence each, and finds no boundaries.
     for key, record in doc.user_data.items():
-        [stored] = record["distributions"]
+        stored = record["distribution"]
         starts = np.full(record["is_word"].sum(), 0.5, "f4")
-        stored = {**stored, "start_probs": starts, "teacher": "another"}
+        stored = {**stored, "start_probs": starts}
         gaps = np.where(np.arange(len(starts)) == 0, np.float32(np.nan), starts)
         found = {"confidence": {**record["confidence"], "start_probs": gaps}}
-        found |= {"distributions": [stored], "guideline_status": "broken"}
+        found |= {"distribution": stored, "guideline_status": "broken"}
         doc.user_data[key] = {**record, **found}
     return doc
 
@@ -112,8 +110,7 @@ def field(part, name, change):
     """Damage one field of a part."""
 
     def damage(record):
-        own = record[part][0] if part == "distributions" else record[part]
-        own[name] = change(own[name])
+        record[part][name] = change(record[part][name])
         return record
 
     return damage
@@ -135,10 +132,10 @@ KINDS = {
     "arcs": ArcTable,
     "alternatives": Alternatives,
     "trees": StoredTrees,
-    "distributions": StoredDistribution,
+    "distribution": StoredDistribution,
 }
 # One row for each kind of check: what the message says is damaged, and the damage.
-FORMAT, NAMES = "in format, which is .* instead of 5", "in the names of its parts"
+FORMAT, NAMES = "in format, which is .* instead of 6", "in the names of its parts"
 DAMAGE = [
     (FORMAT, lambda record: "nothing"),
     (FORMAT, lambda record: record.pop("format") and record),
@@ -151,8 +148,7 @@ DAMAGE = [
     ("in is_word", lambda record: {**record, "is_word": record["tree"]}),
     ("in confidence", lambda record: {**record, "is_word": ~record["is_word"]}),
     ("in arcs", lambda record: record["arcs"].pop("heads") is not None and record),
-    ("in distributions", lambda record: {**record, "distributions": {}}),
-    ("in distributions", lambda record: {**record, "distributions": [3]}),
+    ("in distribution", lambda record: {**record, "distribution": [3]}),
     ("in guideline_status", lambda record: {**record, "guideline_status": 3}),
     # Arrays of another type, shape or size, and numbers that are out of range.
     ("in arcs", field("arcs", "heads", np.ndarray.tolist)),
@@ -190,7 +186,7 @@ def test_malformed_record_is_a_clear_error(parser, parsed, number):
 def test_sound_records_are_read(parsed):
     assert read_everything(parsed) == set()
     record = read_record(next(parsed.sents))
-    assert len(record.distributions) == 1
+    assert len(record.distribution.heads)
     assert len(record.alternatives.log_probs) == 3
 
 
@@ -229,7 +225,7 @@ def test_random_damage_never_raises_anything_else(parser, parsed, seed):
     """Neither does training, whose error names the component and the sentence."""
     rng = random.Random(seed)
     record = copy.deepcopy(first_record(parsed))
-    damage(rng, record["distributions"] if rng.random() < 0.5 else record)
+    damage(rng, record["distribution"] if rng.random() < 0.5 else record)
     doc = with_record(parsed, record)
     read_everything(doc)
     has_distributions(doc)
@@ -242,21 +238,3 @@ def test_random_damage_never_raises_anything_else(parser, parsed, seed):
         assert "The teacher" in str(error)  # noqa: PT017
     else:
         assert np.isfinite(loss)
-
-
-# --- training and earlier records --------------------------------------------------------------
-
-
-def test_earlier_teachers_that_cannot_be_read_are_dropped_with_a_warning(
-    parser, parsed, caplog, monkeypatch
-):
-    monkeypatch.setattr(writing.warn_of_dropped, "has_warned", False)
-    doc = with_record(parsed, {"format": 99})
-    with caplog.at_level(logging.WARNING):
-        parser(doc)
-    [warning] = [one.getMessage() for one in caplog.records if "dropped" in one.getMessage()]
-    assert "format, which is 99" in warning
-    assert "The teacher" in warning
-    counts = [len(read_record(sentence).distributions) for sentence in doc.sents]
-    # The second sentence has kept what an earlier teacher said, and got the new one.
-    assert counts == [1, 2]
