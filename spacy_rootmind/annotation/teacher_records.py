@@ -32,7 +32,7 @@ from spacy_rootmind.trees.errors import NoTreeError
 
 @dataclass(frozen=True, eq=False)
 class TeacherTarget:
-    """What a teacher says of a sentence; words are numbered from 1, with ROOT as 0."""
+    """A teacher's distribution of a sentence; words are numbered from 1, with ROOT as 0."""
 
     # Probability of each arc, `marginals[dep, head]`, (n + 1, n + 1), in a distribution over trees
     # with a single root.
