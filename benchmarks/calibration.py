@@ -43,10 +43,7 @@ from spacy.training import Example
 COUNTS = (1, 5, 20, 100)
 LEAST = (0.99, 0.9, 0.0)
 GUIDELINES = {"@misc": "spacy_rootmind.ud_guidelines.v1", "fixed_tags": False}
-METHODS = {
-    "k best": "spacy_rootmind.kbest.v1",
-    "samples": "spacy_rootmind.sample.v1",
-}
+METHODS = {"k best": "kbest", "samples": "sample"}
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -66,7 +63,7 @@ def parse_arguments() -> argparse.Namespace:
 def measure_oracle(model: str, method: str, gold: Sequence[Doc]) -> dict[int, tuple[float, float]]:
     """Compute UAS and LAS over all tokens of the best of the first k parses, for each k."""
     # With guidelines, a sentence may have fewer alternatives, or none.
-    nlp = load(model, alternatives={"@misc": method, "k": max(COUNTS)}, guidelines=None)
+    nlp = load(model, alternatives=method, n_alternatives=max(COUNTS), guidelines=None)
     heads_right, both_right = np.zeros(len(COUNTS)), np.zeros(len(COUNTS))
     n_tokens = 0
     for parsed, doc in zip(on_gold_tokens(nlp, gold), gold, strict=True):

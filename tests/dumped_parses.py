@@ -11,7 +11,6 @@ import spacy
 from spacy.tokens import Doc
 
 from spacy_rootmind import configure
-from spacy_rootmind.pipeline.alternatives import sample
 
 # docs/promises.md promises these, for what does not come out the same to the last bit.
 PROB_BOUND = 1e-5
@@ -23,7 +22,8 @@ ARC_THRESHOLD = 0.01
 def load_with_details(path):
     """Load a pipeline that finds probabilities, arcs and samples."""
     nlp = spacy.load(path)
-    configure(nlp, confidence=True, arc_threshold=ARC_THRESHOLD, alternatives=sample(k=4, seed=0))
+    configure(nlp, confidence=True, arc_threshold=ARC_THRESHOLD)
+    configure(nlp, alternatives="sample", n_alternatives=4)
     return nlp
 
 

@@ -84,6 +84,16 @@ def read_conllu(path, vocab, limit=None, step=1):
     return list(DocBin(docs=docs).get_docs(vocab))
 
 
+def kbest(k):
+    """Settings for the k best trees as alternatives."""
+    return {"alternatives": "kbest", "n_alternatives": k}
+
+
+def sample(k, seed=0):
+    """Settings for k samples as alternatives."""
+    return {"alternatives": "sample", "n_alternatives": k, "sample_seed": seed}
+
+
 def gold_examples(docs, nlp):
     """Examples on the gold tokens of each Doc."""
     return [

@@ -44,12 +44,10 @@ def test_entry_points_are_declared():
         "spacy_rootmind.ScriptScorer.v1",
         "spacy_rootmind.OwnStaticVectors.v1",
         "spacy_rootmind.fit_tokenizer.v1",
-        "spacy_rootmind.kbest.v1",
         "spacy_rootmind.fast_cpu.v1",
         "spacy_rootmind.parser_scorer.v1",
         "spacy_rootmind.mwt_scorer.v1",
         "spacy_rootmind.preset_heads.v1",
-        "spacy_rootmind.sample.v1",
         "spacy_rootmind.ud_guidelines.v1",
     }
 

@@ -67,9 +67,9 @@ def measure_given(
     The exact ones are of all trees, and count as one more sample, so that no head has 0. The
     pipeline parses with its own guidelines.
     """
-    draw = {"@misc": "spacy_rootmind.sample.v1", "k": k}
     parses = on_gold_tokens(load(model), gold)
-    nlp = load(model, guidelines=guidelines, arc_threshold=1e-5, alternatives=draw)
+    draw = {"alternatives": "sample", "n_alternatives": k}
+    nlp = load(model, guidelines=guidelines, arc_threshold=1e-5, **draw)
     exact, sampled = [], []
     for drawn, parse, doc in zip(on_gold_tokens(nlp, gold), parses, gold, strict=True):
         for sentence in drawn.sents:

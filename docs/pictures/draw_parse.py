@@ -8,7 +8,8 @@ import spacy_rootmind
 
 settings = {
     "components.root_mst.confidence": True,
-    "components.root_mst.alternatives": {"@misc": "spacy_rootmind.kbest.v1", "k": 3},
+    "components.root_mst.alternatives": "kbest",
+    "components.root_mst.n_alternatives": 3,
 }
 nlp = spacy.load("en_rootmind_web_sm", config=settings)
 picture = spacy_rootmind.render(nlp("She saw the man with the telescope."), max_alternatives=1)

@@ -17,7 +17,6 @@ from spacy.tokens import Doc
 
 from spacy_rootmind.annotation.reading import annotated_heads
 from spacy_rootmind.annotation.sentences import CERTAIN, JOINED, NEVER, Starts, bounds, words_of
-from spacy_rootmind.config_blocks import RegisteredFunction
 from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
 from spacy_rootmind.trees.decoding import decode
 
@@ -56,7 +55,7 @@ def preset_heads() -> Constrain:
     labels to this parser. Heads of whitespace tokens, and heads that are whitespace tokens, are not
     kept. A Doc without heads and labels is parsed freely.
     """
-    return RegisteredFunction({"@misc": "spacy_rootmind.preset_heads.v1"}, _preset_heads)
+    return _preset_heads
 
 
 def _preset_heads(doc: Doc) -> Constraints:

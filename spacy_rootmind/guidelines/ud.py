@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +9,6 @@ from spacy.tokens import Doc
 
 from spacy_rootmind.annotation.doc_trees import read_tokens
 from spacy_rootmind.annotation.noun_chunks import RELATIONS
-from spacy_rootmind.config_blocks import RegisteredFunction
 from spacy_rootmind.guidelines.rules import LabelTables, Tree
 from spacy_rootmind.guidelines.words import (
     EXTERNAL,
@@ -52,8 +50,7 @@ def ud_guidelines(fixed_tags: bool = False) -> Guidelines:
     """
     if not isinstance(fixed_tags, bool):
         raise ValueError(f"expected fixed_tags to be True or False, received {fixed_tags!r}")
-    config: dict[str, Any] = {"@misc": "spacy_rootmind.ud_guidelines.v1", "fixed_tags": fixed_tags}
-    return RegisteredFunction(config, partial(_guidelines_for, fixed_tags))
+    return partial(_guidelines_for, fixed_tags)
 
 
 @lru_cache(maxsize=8)

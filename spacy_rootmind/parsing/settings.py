@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import spacy
 import typer
@@ -14,13 +14,10 @@ from thinc.api import ConfigValidationError, require_gpu
 from typer import Option
 
 from spacy_rootmind.compat import import_file
-from spacy_rootmind.config_blocks import RegisteredFunction
-from spacy_rootmind.pipeline import alternatives
 from spacy_rootmind.pipeline.root_mst import RootMST
-from spacy_rootmind.pipeline.settings import configure
+from spacy_rootmind.pipeline.settings import Alternatives, configure
 
-# Methods for alternative parses.
-ALTERNATIVES = ("kbest", "sample")
+ALTERNATIVES = get_args(Alternatives)
 
 
 class RunError(ValueError):
@@ -75,13 +72,6 @@ class ParserSettings:
     gpu_id: Annotated[int, Option("--gpu-id", "-g")] = -1
     """GPU ID; -1 for the CPU."""
 
-    def __post_init__(self) -> None:
-        if self.alternatives not in (None, *ALTERNATIVES):
-            raise ValueError(
-                f"expected alternatives to be one of {', '.join(ALTERNATIVES)}, received "
-                f"{self.alternatives!r}"
-            )
-
     def load(self) -> Language:
         """Load the pipeline, with these settings.
 
@@ -116,7 +106,8 @@ class ParserSettings:
             ("--confidence", "confidence", self.confidence),
             ("--arcs", "arc_threshold", self.arcs),
             ("--distributions", "distribution_threshold", self.distributions),
-            ("--alternatives", "alternatives", self._alternatives_method()),
+            ("--alternatives", "alternatives", self.alternatives),
+            ("-k", "n_alternatives", None if self.alternatives is None else self.k),
         ):
             if value is not None:
                 try:
@@ -124,12 +115,6 @@ class ParserSettings:
                 except ValueError as error:
                     raise RunError(f"Cannot use {option}", str(error)) from error
         return nlp
-
-    def _alternatives_method(self) -> RegisteredFunction | None:
-        """Return the function that finds alternative parses; None without the setting."""
-        if self.alternatives is None:
-            return None
-        return getattr(alternatives, self.alternatives)(self.k)
 
     def check_output(self, form: str) -> None:
         """Check that a format can hold what is kept.

@@ -1,124 +1,144 @@
-"""Makers of alternative parses, registered for configs.
-
-Makers know no guidelines: `pipeline.find_alternatives` makes more trees, and keeps the valid ones.
-"""
+"""Alternative parses of the sentences of a batch, which keep the guidelines if there are any."""
 
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_rootmind.config_blocks import RegisteredFunction
+from spacy_rootmind.annotation.details import BROKEN, Alternatives, from_zero, number_labels
+from spacy_rootmind.annotation.warn_once import WarnOnce
+from spacy_rootmind.pipeline.sentence_parser import ParsedBatch, ScoredBatch
+from spacy_rootmind.trees.constrained import MAX_DECODES, Rules, decode_kbest_valid
+from spacy_rootmind.trees.conventions import BoolArray
 from spacy_rootmind.trees.distribution import TreeDistribution
 from spacy_rootmind.trees.labelled import (
+    ArcLabels,
     FindLogProbs,
     LabelledTrees,
     decode_kbest_labelled,
     sample_labelled,
 )
 
+# Trees that are made at most for each valid one, of the k best, before these are searched for with
+# some decodes each; of samples, for each and besides.
+BEST_MADE, DECODES_EACH = 16, 20
+MADE_EACH, MADE_BESIDES = 10, 500
 
-@dataclass(frozen=True)
-class TreeMaker:
-    """Makes labelled trees from the arc scores of a sentence, (n + 1, n + 1), and its n words.
+warn_of_missing = WarnOnce(
+    "Found %d of %d alternatives of %s: too few of its trees keep the guidelines to find more. For "
+    "trees that need not keep them, set guidelines to null."
+)
 
-    It may be called with another `k` than its own, and with a seed, which is used where it has none
-    of its own. The last argument scores labels.
+
+def find_alternatives(batch: ScoredBatch, parsed: ParsedBatch) -> list[Alternatives]:
+    """Find the alternatives of each sentence that the settings ask for.
+
+    They keep the guidelines, if there are any, unless the sentence's parse does not.
     """
-
-    name: str
-    k: int
-    seed: int | None = None
-
-    def __call__(
-        self,
-        scores: NDArray[np.floating],
-        words: Sequence[str],
-        find_log_probs: FindLogProbs,
-        *,
-        k: int | None = None,
-        seed: int | None = None,
-        **kind: Any,
-    ) -> LabelledTrees:
-        """Make trees with their log probabilities.
-
-        Random numbers depend on the words, if there is a seed.
-        """
-        k, seed = k or self.k, seed if self.seed is None else self.seed
-        if self.is_best:
-            trees = decode_kbest_labelled(scores, k, find_log_probs, **kind)
-            return trees._replace(scores=log_probs_among(trees.scores, scores, **kind))
-        own = None if seed is None else [seed, zlib.crc32("\0".join(words).encode("utf8"))]
-        return sample_labelled(scores, k, find_log_probs, np.random.default_rng(own), **kind)
-
-    @property
-    def is_best(self) -> bool:
-        """Whether it makes the k best trees."""
-        return self.name == "kbest"
+    settings, found = batch.context.settings, []
+    find = find_best if settings.alternatives == "kbest" else find_samples
+    for i, sentence in enumerate(batch.sentences):
+        is_broken = parsed.status is not None and parsed.status[i] == BROKEN
+        trees, is_complete = find(batch, i, None if is_broken else parsed.rules)
+        if not is_complete:
+            warn_of_missing(len(trees.heads), settings.n_alternatives, sentence.name())
+        found.append(_as_alternatives(trees, batch.context.labels))
+    return found
 
 
-def kbest(k: int) -> RegisteredFunction:
-    """Make the k most probable labelled trees, best first.
+def _as_alternatives(trees: LabelledTrees, names: tuple[str, ...]) -> Alternatives:
+    words = np.arange(1, trees.heads.shape[1])
+    names, labels = number_labels(trees.labels[:, 1:], names)
+    return Alternatives(names, from_zero(words, trees.heads[:, 1:]), labels, trees.scores)
 
-    Registered as `spacy_rootmind.kbest.v1`. Trees with other labels are other trees.
 
-    Parameters
-    ----------
-    k : int
-        Trees per sentence, at least 1. Fewer are made where there are no more.
+def find_best(batch: ScoredBatch, sentence: int, rules: Rules | None) -> tuple[LabelledTrees, bool]:
+    """Find the k most probable labelled trees of a sentence, best first.
 
-    Raises
-    ------
-    ValueError
-        If an argument is not as described.
+    Returns also whether there are k, or no more.
     """
-    return _make("kbest", k=k)
+    k, projective = batch.context.settings.n_alternatives, batch.context.settings.projective
+    weights = batch.log_weights_of(sentence)
+    log_partition = TreeDistribution(weights, projective=projective).log_partition
 
+    def with_log_probs(trees: LabelledTrees) -> LabelledTrees:
+        # Rounding may not make a probability above 1.
+        return trees._replace(scores=np.minimum(trees.scores - log_partition, 0.0))
 
-def sample(k: int, seed: int | None = 0) -> RegisteredFunction:
-    """Make k independent samples of labelled trees; registered as `spacy_rootmind.sample.v1`.
-
-    With a seed, a sentence's samples depend on the seed and its words alone.
-
-    Parameters
-    ----------
-    k : int
-        Samples per sentence, at least 1.
-    seed : int, optional
-        At least 0; None for other samples each time.
-
-    Raises
-    ------
-    ValueError
-        If an argument is not as described.
-    """
-    return _make("sample", k=k, seed=seed)
-
-
-def _make(name: str, **settings: Any) -> RegisteredFunction:
-    """Check settings, and make what has them, with the block of a config that makes the same."""
-    k, seed = settings["k"], settings.get("seed")
-    if not _is_integer(k) or k < 1:
-        raise ValueError(
-            f"expected `k` of alternatives as an integer of at least 1, received {k!r}"
+    if rules is None:
+        scorer = label_scorer(batch, sentence)
+        best = decode_kbest_labelled(weights, k, scorer, projective=projective)
+        return with_log_probs(best), True
+    # Only labels that may be valid are listed; labels of earlier rounds are known.
+    masked = ArcLabels(len(weights) - 1, label_scorer(batch, sentence, rules.mask(sentence)))
+    make = partial(decode_kbest_labelled, weights, find_log_probs=masked, projective=projective)
+    trees, is_complete = _make_valid(make, k, BEST_MADE * k, rules, sentence)
+    if not is_complete:
+        searched, is_complete = decode_kbest_valid(
+            weights,
+            k,
+            label_scorer(batch, sentence),
+            rules,
+            sentence,
+            projective=projective,
+            max_decodes=MAX_DECODES + DECODES_EACH * k,
         )
-    if seed is not None and (not _is_integer(seed) or seed < 0):
-        raise ValueError(f"expected a seed as an integer of at least 0, or null, received {seed!r}")
-    # Integers of NumPy do not fit into a config.
-    plain: Any = {key: None if value is None else int(value) for key, value in settings.items()}
-    block = {"@misc": f"spacy_rootmind.{name}.v1", **plain}
-    return RegisteredFunction(block, TreeMaker(name, **plain))
+        if len(searched.heads) >= len(trees.heads):
+            trees = searched
+    return with_log_probs(trees), is_complete
 
 
-def _is_integer(value: object) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+def find_samples(
+    batch: ScoredBatch, sentence: int, rules: Rules | None
+) -> tuple[LabelledTrees, bool]:
+    """Draw k independent samples of a sentence's labelled trees.
+
+    Random numbers depend on the words, if there is a seed. Returns also whether there are k.
+    """
+    settings = batch.context.settings
+    k, weights = settings.n_alternatives, batch.log_weights_of(sentence)
+    words = zlib.crc32("\0".join(batch.sentences[sentence].texts()).encode("utf8"))
+    seed = settings.sample_seed
+    seeds = [int(np.random.default_rng().integers(2**63)) if seed is None else seed, words]
+    scorer = label_scorer(batch, sentence)
+
+    def make(count: int) -> LabelledTrees:
+        # The samples drawn first stay the same.
+        rng = np.random.default_rng(seeds)
+        return sample_labelled(weights, count, scorer, rng, projective=settings.projective)
+
+    if rules is None:
+        return make(k), True
+    return _make_valid(make, k, MADE_EACH * k + MADE_BESIDES, rules, sentence)
 
 
-def log_probs_among(
-    tree_scores: NDArray[np.float64], scores: NDArray[np.floating], **kind: Any
-) -> NDArray[np.float64]:
-    """Subtract the log partition function; rounding may not make a probability above 1."""
-    return np.minimum(tree_scores - TreeDistribution(scores, **kind).log_partition, 0.0)
+def _make_valid(
+    make: Callable[[int], LabelledTrees], k: int, most: int, rules: Rules, sentence: int
+) -> tuple[LabelledTrees, bool]:
+    """Make trees, four times as many each time, until k of them keep the guidelines.
+
+    Returns also whether these are k or all such trees.
+    """
+    count = k + k // 2 + 1
+    while True:
+        trees = make(count)
+        numbers = [sentence] * len(trees.heads)
+        kept = np.flatnonzero(rules.are_valid(numbers, [*trees.heads], [*trees.labels]))[:k]
+        is_complete = len(kept) == k or len(trees.heads) < count
+        if is_complete or count >= most:
+            valid = LabelledTrees(trees.heads[kept], trees.labels[kept], trees.scores[kept])
+            return valid, is_complete
+        count = min(4 * count, most)
+
+
+def label_scorer(batch: ScoredBatch, sentence: int, mask: BoolArray | None = None) -> FindLogProbs:
+    """Make the function that finds log probabilities of labels in a sentence; -inf by a mask."""
+    root = int(batch.scores.layout.roots[sentence])
+
+    def find_log_probs(deps: NDArray[np.int64], heads: NDArray[np.int64]) -> NDArray[np.float64]:
+        log_probs = batch.label_log_probs(root + deps, root + heads)
+        return log_probs if mask is None else np.where(mask[deps, heads, 1:], log_probs, -np.inf)
+
+    return find_log_probs

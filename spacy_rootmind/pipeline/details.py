@@ -17,7 +17,7 @@ from spacy_rootmind.annotation.details import (
     number_labels,
 )
 from spacy_rootmind.network.label_scorer import find_best_labels, find_probable_labels
-from spacy_rootmind.pipeline.find_alternatives import find_alternatives
+from spacy_rootmind.pipeline.alternatives import find_alternatives
 from spacy_rootmind.pipeline.sentence_parser import ParsedBatch, ScoredBatch
 from spacy_rootmind.trees.conventions import MISSING, ROOT_LABEL
 from spacy_rootmind.trees.distribution import TreeDistribution

@@ -85,8 +85,6 @@ class RootMST(TrainablePipe):
         self.inputs = Inputs()
         self.scorer = scorer
         self.use_settings(Settings(**settings))
-        # The settings as in the config of the pipeline.
-        self.saved_settings = self.settings.as_config()
         self._warned_of_labels: set[int] = set()
         set_noun_chunks(vocab)
         self.cfg: dict[str, Any] = serialization.initial_cfg()
@@ -454,32 +452,12 @@ class RootMST(TrainablePipe):
     # --- serialization -------------------------------------------------------------------------
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """Save the component to bytes; raises as `to_disk`. Settings are in the config."""
-        self._refuse_wrong_when_loaded()
+        """Save the component to bytes. Settings are in the config of the pipeline."""
         return serialization.save_bytes(self, exclude)
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
-        """Save the component to a folder. Settings are in the config of the pipeline.
-
-        Raises
-        ------
-        ValueError
-            If the settings are others than the config's: those would come back when it is loaded.
-        """
-        self._refuse_wrong_when_loaded()
+        """Save the component to a folder. Settings are in the config of the pipeline."""
         serialization.save_folder(self, util.ensure_path(path), exclude)
-
-    def _refuse_wrong_when_loaded(self) -> None:
-        for name, value in self.settings.as_config().items():
-            saved = self.saved_settings[name]
-            if value != saved:
-                raise ValueError(
-                    f"cannot save {name}: expected the value that the pipeline's "
-                    f"config has, {saved!r}, found {value!r}, which the component alone has; "
-                    f"call `spacy_rootmind.configure(nlp, {self.name!r}, {name}=...)` with a value "
-                    f"that a config can have. That of a registered function is its block, such as "
-                    f'{{"@misc": "my_function.v1"}}'
-                )
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "RootMST":
         """Load the component from the bytes of `to_bytes`; raises as `from_disk`."""

@@ -8,14 +8,14 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from spacy.language import Language
+from spacy.util import registry
 
-from spacy_rootmind.config_blocks import RegisteredFunction
-from spacy_rootmind.pipeline.alternatives import TreeMaker
 from spacy_rootmind.training.objective import MARGIN
 
 Objective = Literal["tree_crf", "head_selection", "perceptron"]
 Sentences = Literal["auto", "given", "doc"]
 Decode = Literal["tree", "labelled_tree"]
+Alternatives = Literal["kbest", "sample"]
 
 
 class Expected(NamedTuple):
@@ -41,10 +41,10 @@ def _one_of(literal: Any) -> Expected:
     return Expected(words, lambda value: isinstance(value, str) and value in names, str)
 
 
-def _maker_of(value: Any) -> RegisteredFunction:
-    made = value if callable(value) else RegisteredFunction.from_config(value)
-    if not isinstance(made.function, TreeMaker):
-        raise ValueError("the function makes no alternatives")
+def _resolve(value: Any) -> Callable:
+    made = value if callable(value) else registry.resolve({"function": dict(value)})["function"]
+    if not callable(made):
+        raise ValueError(f"the block gives {made!r}")
     return made
 
 
@@ -53,17 +53,12 @@ NOT_NEGATIVE = _number("a number of at least 0", lambda value: 0 <= value < math
 PROBABILITY = _number("a probability above 0 and at most 1", lambda value: 0 < value <= 1)
 THRESHOLD = _number("a probability from 0 to 1", lambda value: 0 <= value <= 1)
 COUNT = _number("an integer of at least 1", lambda value: value >= 1, int)
+SEED = _number("an integer of at least 0", lambda value: value >= 0, int)
 FLAG = Expected("True or False", lambda value: isinstance(value, bool | np.bool_), bool)
 FUNCTION = Expected(
-    'a function, the block of a config such as {"@misc": "my_function.v1"}',
+    'a registered function, by the block of a config such as {"@misc": "my_function.v1"}',
     lambda value: callable(value) or isinstance(value, Mapping),
-    lambda value: value if callable(value) else RegisteredFunction.from_config(value),
-)
-
-MAKER = Expected(
-    'the block of a config such as {"@misc": "spacy_rootmind.kbest.v1", "k": 3}',
-    lambda value: isinstance(value, RegisteredFunction | Mapping),
-    _maker_of,
+    _resolve,
 )
 
 
@@ -146,9 +141,15 @@ class Settings:
     """Least probability of the labelled arcs to keep, whichever trees they are in: `span._.arcs` of
     each sentence, `token._.arcs`. At most 1 / `arc_threshold` arcs per word.
     """
-    alternatives: Annotated[Callable | None, MAKER] = None
-    """Makes `span._.parses` of each sentence: `spacy_rootmind.kbest.v1` or
-    `spacy_rootmind.sample.v1`.
+    alternatives: Annotated[Alternatives | None, _one_of(Alternatives)] = None
+    """Other labelled trees to list in `span._.parses` of each sentence: "kbest" for the most probable
+    ones, best first, or "sample" for independent samples.
+    """
+    n_alternatives: Annotated[int, COUNT] = 5
+    """Number of alternatives of each sentence; fewer of the k best where there are no more."""
+    sample_seed: Annotated[int | None, SEED] = 0
+    """Random seed: the samples of a sentence depend on it and on the words alone. Without one, they
+    are others each time.
     """
     keep_trees: Annotated[bool, FLAG] = False
     """Whether to keep the distribution over all trees of each sentence, for `span._.trees` and
@@ -188,13 +189,6 @@ class Settings:
         """Whether parses come with probabilities, alternatives or distributions."""
         optional = (self.arc_threshold, self.alternatives, self.distribution_threshold)
         return self.confidence or self.keep_trees or optional != (None, None, None)
-
-    def as_config(self) -> dict[str, Any]:
-        """Return the settings as in a config, and functions as they are if they have no block."""
-        return {
-            name: copy.deepcopy(value.config) if isinstance(value, RegisteredFunction) else value
-            for name, value in vars(self).items()
-        }
 
 
 def describe(setting: Field) -> str:
@@ -259,7 +253,6 @@ def find_parser(nlp: Language, name: str | None = None) -> tuple[str, Any]:
 def configure(nlp: Language, pipe: str | None = None, **settings: Any) -> None:
     """Change settings of a parser, and the pipeline's config, so that they are saved with it.
 
-    A function that a config cannot name can be used, but not saved: `nlp.to_disk` raises an error.
     A parser that two pipelines share, as after `add_pipe(source=...)`, is changed for both; the
     config is that of the given one alone.
 
@@ -269,8 +262,8 @@ def configure(nlp: Language, pipe: str | None = None, **settings: Any) -> None:
     pipe : str, optional
         Name of the component; needed if there are several, none of which is called `root_mst`.
     **settings
-        As in a config; see `spacy_rootmind.pipeline.settings.Settings`. To save a function that is
-        not of this package, give the block of a config that names it as a registered function.
+        As in a config; see `spacy_rootmind.pipeline.settings.Settings`. Functions are registered,
+        and given by the block of a config that names them.
 
     Raises
     ------
@@ -289,14 +282,15 @@ def configure(nlp: Language, pipe: str | None = None, **settings: Any) -> None:
     """
     pipe, parser = find_parser(nlp, pipe)
     known = default_settings()
-    for name in settings:
+    for name, value in settings.items():
         if name not in known:
             raise ValueError(
                 f"root_mst has no setting {name!r}, expected one of {', '.join(known)}"
             )
-    after = replace(parser.settings, **settings)
-    parser.use_settings(after)
-    for name, value in after.as_config().items():
-        if name in settings and not callable(value):
-            parser.saved_settings[name] = value
-            nlp.get_pipe_config(pipe)[name] = copy.deepcopy(value)
+        if callable(value):
+            raise ValueError(f"expected {name} as {FUNCTION.words}, received {value!r}")
+    parser.use_settings(replace(parser.settings, **settings))
+    block = nlp.get_pipe_config(pipe)
+    for name, value in settings.items():
+        kept = getattr(parser.settings, name)
+        block[name] = copy.deepcopy(value) if callable(kept) else kept

@@ -4,12 +4,11 @@ import pickle
 
 import numpy as np
 import pytest
-from parsers import assign, changeable, make_nlp
+from parsers import assign, changeable, kbest, make_nlp, sample
 from spacy.tokens import Span, Token
 
 from spacy_rootmind import is_tree
 from spacy_rootmind.annotation.extensions import ATTRIBUTES, register_extensions
-from spacy_rootmind.pipeline.alternatives import kbest, sample
 
 TEXT = "The cat  saw a dog that slept.\nShe said that it rained."
 
@@ -18,7 +17,7 @@ TEXT = "The cat  saw a dog that slept.\nShe said that it rained."
 def change(unsure):
     """Gives the parser confidence, arcs and the five best trees; changes settings for a test."""
     with changeable(unsure) as change:
-        change(confidence=True, arc_threshold=0.05, alternatives=kbest(5))
+        change(confidence=True, arc_threshold=0.05, **kbest(5))
         yield change
 
 
@@ -121,32 +120,27 @@ def test_n_process_keeps_them(unsure, doc):
 
 # --- makers ------------------------------------------------------------------------------------
 
-SCORES = np.array([[0, 0, 0, 0], [3, 0, 1, 0], [2, 2, 0, 1], [0, 1, 3, 0]], dtype="f")
-WORDS = ["a", "b", "c"]
 
-
-def find_log_probs(deps, heads):
-    """Two labels for each arc, equally good."""
-    return np.full((len(deps), 2), np.log(0.5))
-
-
-def test_samples_depend_on_seed_and_words():
-    def draw(seed, words=WORDS):
-        heads, labels, _ = sample(20, seed=seed)(SCORES, words, find_log_probs)
-        return heads.tolist(), labels.tolist()
+def test_samples_depend_on_seed_and_words(unsure, change):
+    def draw(seed, text=TEXT, k=20):
+        change(**sample(k, seed=seed))
+        parses = next(unsure(text).sents)._.parses
+        return [parse.heads.tolist() for parse in parses], [parse.deps for parse in parses]
 
     first = draw(1)
     assert draw(1) == first
+    # More of them begin with the same ones.
+    assert draw(1, k=40)[0][:20] == first[0]
     assert draw(2)[0] != first[0]
     assert draw(2)[1] != first[1]
-    assert draw(1, ["a", "b", "d"]) != first
-    assert np.shape(draw(None)) == np.shape(first)
+    assert draw(1, TEXT.replace("cat", "dog"))[0] != first[0]
+    assert draw(None) != draw(None)
 
 
-def test_the_k_best_have_log_probabilities():
-    heads, labels, log_probs = kbest(100)(SCORES, WORDS, find_log_probs)
-    assert len(heads) == len(labels) == 9 * 4
-    assert np.exp(log_probs).sum() == pytest.approx(1)
+def test_the_k_best_have_log_probabilities(unsure, change):
+    change(**kbest(10**4), confidence=False)
+    parses = next(unsure("It slept.").sents)._.parses
+    assert np.exp([parse.log_prob for parse in parses]).sum() == pytest.approx(1)
 
 
 def test_alternatives_alone_come_without_probabilities_of_heads(unsure, change):
@@ -180,7 +174,7 @@ def test_an_attribute_of_the_users_own_is_not_overwritten():
 
 
 @pytest.mark.parametrize(
-    ("setting", "value"), [("confidence", True), ("arc_threshold", 0.5), ("alternatives", kbest(2))]
+    ("setting", "value"), [("confidence", True), ("arc_threshold", 0.5), ("alternatives", "kbest")]
 )
 def test_attributes_are_there_once_a_setting_is_changed(trained, setting, value):
     forget_attributes()

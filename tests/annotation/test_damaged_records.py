@@ -43,7 +43,8 @@ def parser(trained):
         arc_threshold=0.01,
         distribution_threshold=0.01,
         keep_trees=True,
-        alternatives={"@misc": "spacy_rootmind.kbest.v1", "k": 3},
+        alternatives="kbest",
+        n_alternatives=3,
     )
 
 

@@ -68,7 +68,8 @@ def test_probabilities_arcs_and_parses_are_those_of_the_component(pipeline):
     settings = {
         "components.root_mst.confidence": True,
         "components.root_mst.arc_threshold": 0.1,
-        "components.root_mst.alternatives": {"@misc": "spacy_rootmind.kbest.v1", "k": 3},
+        "components.root_mst.alternatives": "kbest",
+        "components.root_mst.n_alternatives": 3,
     }
     nlp = spacy.load(pipeline, config=settings)
     parser = ArrowParser(pipeline, confidence=True, arcs=0.1, alternatives="kbest", k=3)
@@ -181,8 +182,8 @@ def test_columns_of_empty_documents_are_empty_lists(web_pipeline):
 
 
 def test_wrong_arguments_are_refused(pipeline, tmp_path):
-    with pytest.raises(ValueError, match="expected alternatives to be one of"):
-        ArrowParser(pipeline, alternatives="best")
+    with pytest.raises(ValueError, match="expected alternatives as one of"):
+        ArrowParser(pipeline, alternatives="best")(table_of(TEXTS))
     with pytest.raises(ValueError, match="Cannot load"):
         ArrowParser(tmp_path / "nothing")(table_of(TEXTS))
 

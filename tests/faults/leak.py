@@ -16,10 +16,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import spacy
-from parsers import assign, gold_examples, make_nlp, train
+from parsers import assign, gold_examples, kbest, make_nlp, sample, train
 from spacy.tokens import Doc
-
-from spacy_rootmind.pipeline.alternatives import kbest, sample
 
 LIBC = ctypes.CDLL(None)
 HEADS = [1, 2, 2, 4, 2]
@@ -61,7 +59,7 @@ def parse_block(nlp, size):
     """Parse as many texts, a third of them with each kind of alternatives, and read all of it."""
     parser = nlp.get_pipe("root_mst")
     for i, maker in enumerate(MAKERS):
-        assign(parser, alternatives=maker)
+        assign(parser, **maker)
         for doc in nlp.pipe(islice(cycle(TEXTS), size // 3 + (i < size % 3))):
             for sentence in doc.sents:
                 [parse.to_doc() for parse in sentence._.parses]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import spacy
 from commandline import lines_in, misc, sentences_in
-from parsers import arcs_of, assign
+from parsers import arcs_of, assign, kbest
 from spacy.tokens import Doc
 from spacy.training.converters import conllu_to_docs
 
@@ -32,7 +32,6 @@ from spacy_rootmind.formats.jsonl import write_jsonl
 from spacy_rootmind.formats.records import InputRecord
 from spacy_rootmind.formats.registry import read_records
 from spacy_rootmind.parsing.stream import parse_records
-from spacy_rootmind.pipeline import alternatives
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +42,7 @@ def nlp(pipeline):
     parser = nlp.get_pipe("root_mst")
     # With labelled trees, the first alternative can be another tree than the parse.
     settings = {"decode": "tree", "confidence": True, "arc_threshold": 0.02}
-    assign(parser, **settings, alternatives=alternatives.kbest(3))
+    assign(parser, **settings, **kbest(3))
     register_extensions()
     return nlp
 

@@ -16,19 +16,11 @@ from spacy_rootmind.pipeline.settings import Settings
 
 WORDS = ["She", " ", "saw", "him", ".", "It", "rained"]
 STARTS = [True, *[False] * 4, True, False]
-CALLBACKS = [
-    {"@misc": "spacy_rootmind.kbest.v1", "k": 2},
-    {"@misc": "spacy_rootmind.sample.v1", "k": 2, "seed": 0},
-    {"@misc": "spacy_rootmind.sample.v1", "k": 200, "seed": None},
-    {"@misc": "spacy_rootmind.kbest.v1", "k": 0},
-    {"@misc": "spacy_rootmind.sample.v1", "k": 2, "seed": -1},
-    {"@misc": "spacy_rootmind.sample.v1"},
-    {"@misc": "nothing.v1"},
-]
 RATES = st.one_of(st.none(), st.floats(), st.sampled_from([0.0, 1e-300, 0.05, 0.5, 1.0, 1e300]))
 FUNCTIONS = {
     "constraints": st.just({"@misc": "spacy_rootmind.preset_heads.v1"}),
-    "alternatives": st.sampled_from(CALLBACKS),
+    "alternatives": st.sampled_from([None, "kbest", "sample", "best"]),
+    "sample_seed": st.sampled_from([None, 0, -1]),
 }
 
 

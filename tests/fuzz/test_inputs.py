@@ -33,8 +33,7 @@ FORMS = st.one_of(
 @pytest.fixture(scope="module")
 def nlp(quickstart_docs):
     """A parser that writes all there is to write; what it predicts does not matter."""
-    kbest = {"@misc": "spacy_rootmind.kbest.v1", "k": 3}
-    settings = {"confidence": True, "arc_threshold": 0.05, "alternatives": kbest}
+    settings = {"confidence": True, "arc_threshold": 0.05, "alternatives": "kbest"}
     return initialized(join(quickstart_docs[:10], 5), **settings)[0]
 
 

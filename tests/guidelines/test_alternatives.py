@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import spacy
-from parsers import changeable, gold_examples, make_nlp, read_conllu, train
+from parsers import changeable, gold_examples, kbest, make_nlp, read_conllu, sample, train
 from reference_sampling import assert_fits
 from spacy.tokens import Doc
 from ud_sentences import is_tag_rule, syntax_errors
@@ -17,8 +17,7 @@ from spacy_rootmind.formats.jsonl import write_jsonl
 from spacy_rootmind.formats.records import InputRecord
 from spacy_rootmind.guidelines.constraints import Constraints
 from spacy_rootmind.guidelines.ud import ud_guidelines
-from spacy_rootmind.pipeline import find_alternatives
-from spacy_rootmind.pipeline.alternatives import kbest, sample
+from spacy_rootmind.pipeline import alternatives
 
 WORDS, TAGS = ["him", "saw", ","], ["PRON", "VERB", "PUNCT"]
 LABELS = ["nsubj", "obj", "case", "punct", "dep"]
@@ -57,7 +56,7 @@ def key(parse):
 @pytest.fixture
 def accepted(parse):
     """Log probabilities of all labelled trees that the validator accepts, best first."""
-    every = parse(guidelines=None, alternatives=kbest(ALL))
+    every = parse(guidelines=None, **kbest(ALL))
     wrong = {number for number, _ in syntax_errors([own.to_doc() for own in every])}
     assert 20 < len(wrong) < len(every) - 20
     return {key(own): own.log_prob for i, own in enumerate(every) if i not in wrong}
@@ -66,9 +65,9 @@ def accepted(parse):
 @pytest.mark.parametrize("most", [16, 1])
 def test_k_best_are_those_that_the_validator_accepts(most, parse, accepted, monkeypatch):
     """Listed or searched for; log probabilities are those among all trees."""
-    monkeypatch.setattr(find_alternatives, "BEST_MADE", most)
+    monkeypatch.setattr(alternatives, "BEST_MADE", most)
     for k in (1, 2, 5, ALL):
-        found = parse(alternatives=kbest(k))
+        found = parse(**kbest(k))
         assert list(map(key, found)) == list(accepted)[:k]
         np.testing.assert_allclose(
             [own.log_prob for own in found], list(accepted.values())[:k], atol=1e-4
@@ -81,7 +80,7 @@ def test_samples_are_as_by_rejection(parse, accepted):
     number = {own: i for i, own in enumerate(accepted)}
 
     def draw(size, seed):
-        found = parse(alternatives=sample(size, seed=seed))
+        found = parse(**sample(size, seed=seed))
         return np.array([number[key(own)] for own in found])
 
     assert_fits(draw, np.exp(law), 3000, "valid samples")
@@ -122,7 +121,7 @@ def is_parse(alternative):
 
 @pytest.mark.parametrize("make", MAKERS)
 def test_no_alternative_breaks_a_rule(make, shipped, change):
-    change(alternatives=make(7), guidelines=None)
+    change(**make(7), guidelines=None)
     assert "too-many-subjects" in errors_in(shipped(TEXTS[0]))
     change(guidelines=ud_guidelines())
     for doc in shipped.pipe(TEXTS):
@@ -136,7 +135,7 @@ def test_no_alternative_breaks_a_rule(make, shipped, change):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["English-EWT", "English-GUM"])
 def test_the_first_of_the_k_best_is_the_parse(name, shipped, change, ud_folder):
-    change(alternatives=kbest(2))
+    change(**kbest(2))
     [path] = (ud_folder / f"UD_{name}").glob("*-ud-dev.conllu")
     docs = [Doc(shipped.vocab, [t.text for t in doc]) for doc in read_conllu(path, shipped.vocab)]
     assert len(docs) > 1500
@@ -150,7 +149,7 @@ def test_constraints_hold_in_alternatives_and_broken_parses_keep_all(shipped, ch
     for own in (labels[:1], labels):
         constraints = Constraints(forced=[(4, 6), (5, 6)], labels=own)
         for make in MAKERS:
-            change(constraints=lambda doc, c=constraints: c, alternatives=make(4))
+            change(constraints=lambda doc, c=constraints: c, **make(4))
             doc = shipped(TEXTS[0])
             [sentence] = doc.sents
             # Samples with one subject are rare here.
@@ -167,16 +166,16 @@ def test_fewer_and_a_warning_where_hardly_any_tree_is_valid(
 ):
     """None at all can be written as well."""
     for limit in ("BEST_MADE", "MADE_EACH", "MADE_BESIDES", "MAX_DECODES", "DECODES_EACH"):
-        monkeypatch.setattr(find_alternatives, limit, 0)
+        monkeypatch.setattr(alternatives, limit, 0)
     none_valid = SimpleNamespace(are_valid=lambda numbers, *trees: np.zeros(len(numbers), bool))
-    make_valid = find_alternatives._make_valid
+    make_valid = alternatives._make_valid
     monkeypatch.setattr(
-        find_alternatives,
+        alternatives,
         "_make_valid",
-        lambda make, maker, rules, *rest: make_valid(make, maker, none_valid, *rest),
+        lambda make, k, most, rules, *rest: make_valid(make, k, most, none_valid, *rest),
     )
-    monkeypatch.setattr(find_alternatives.warn_of_missing, "has_warned", False)
-    change(alternatives=make(5), confidence=True)
+    monkeypatch.setattr(alternatives.warn_of_missing, "has_warned", False)
+    change(**make(5), confidence=True)
     doc = shipped(TEXTS[-1])
     [warning] = [record.getMessage() for record in caplog.records]
     assert "0 of 5 alternatives of the sentence 'She saw the man with the telescope.'" in warning
@@ -190,7 +189,7 @@ def test_fewer_and_a_warning_where_hardly_any_tree_is_valid(
 
 def test_long_sentences_have_all_alternatives(shipped, change):
     """Listed, where a search alone would end before it finds all of them."""
-    change(alternatives=kbest(10))
+    change(**kbest(10))
     doc = shipped(
         "With the network of `cpu.cfg`, trained for 30 epochs, *predicted* tags, parts of speech "
         "and features as inputs raise UAS on all of twelve treebanks, by 1.3 on average (gold "

@@ -6,7 +6,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 import spacy
-from parsers import assign, gold_examples, join, make_nlp, settable, train
+from parsers import assign, gold_examples, join, kbest, make_nlp, settable, train
 from reference import enumerate_trees
 from spacy.tokens import Doc
 from strategies import rng_for
@@ -15,7 +15,6 @@ from spacy_rootmind import NoTreeError
 from spacy_rootmind.annotation.sentences import TokenRow
 from spacy_rootmind.guidelines.constraints import Constraints, preset_heads
 from spacy_rootmind.network.architecture import ParserInput
-from spacy_rootmind.pipeline.alternatives import kbest
 from spacy_rootmind.pipeline.prediction import plan_sentences
 from spacy_rootmind.pipeline.sentence_parser import PredictionContext
 from spacy_rootmind.pipeline.settings import Settings
@@ -106,7 +105,7 @@ def test_probabilities_are_those_of_complying_trees(parser_with, constraints, te
         confidence=True,
         temperature=temperature,
         arc_threshold=1e-9,
-        alternatives=kbest(k=50),
+        **kbest(k=50),
     )
     doc = nlp(Doc(nlp.vocab, words=FIRST, sent_starts=GIVEN[:5]))
     [sentence] = doc.sents

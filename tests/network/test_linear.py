@@ -282,8 +282,7 @@ def test_batches_and_long_docs_are_parsed_as_each_doc_alone(learnt, dev_docs):
 
 def test_confidence_and_alternatives_work(quickstart_docs, learnt):
     parser = learnt.get_pipe("root_mst")
-    kbest = {"@misc": "spacy_rootmind.kbest.v1", "k": 3}
-    before = assign(parser, confidence=True, alternatives=kbest)
+    before = assign(parser, confidence=True, alternatives="kbest", n_alternatives=3)
     try:
         doc = learnt(quickstart_docs[0].text)
         assert len(next(doc.sents)._.parses) == 3

@@ -140,7 +140,7 @@ def test_config_may_change_settings_and_training(trained, pipeline):
         "components.root_mst.decode": "tree",
         "components.root_mst.objective": "head_selection",
         "components.root_mst.confidence": True,
-        "components.root_mst.alternatives": {"@misc": "spacy_rootmind.kbest.v1", "k": 2},
+        "components.root_mst.alternatives": "kbest",
     }
     nlp = spacy.load(pipeline, config=changed)
     parser = nlp.get_pipe("root_mst")

@@ -17,7 +17,7 @@ from device import (
     on_device,
     use_device,
 )
-from parsers import LISTENING, SMALL_MODEL, gold_examples, join, multi_hash
+from parsers import LISTENING, SMALL_MODEL, gold_examples, join, kbest, multi_hash
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import fix_random_seed
@@ -28,7 +28,6 @@ from spacy_rootmind.guidelines.constraints import Constraints
 from spacy_rootmind.multiword.expander import MWTExpander
 from spacy_rootmind.multiword.script_scorer import build_script_scorer
 from spacy_rootmind.network.architecture import build_biaffine_parser
-from spacy_rootmind.pipeline.alternatives import kbest
 from spacy_rootmind.pipeline.root_mst import RootMST
 from spacy_rootmind.training.objective import OBJECTIVES
 from spacy_rootmind.training.optimizer import make_adam
@@ -163,13 +162,13 @@ def give_label(doc):
     ("more", "n_tokens"),
     [
         ({"decode": "tree"}, 20),
-        ({"decode": "labelled_tree", "alternatives": kbest(3)}, 4096),
+        ({"decode": "labelled_tree", **kbest(3)}, 4096),
         ({"constraints": give_label, "sentences": "doc"}, 20),
     ],
 )
 def test_parses_on_a_device_are_the_same(examples, monkeypatch, more, n_tokens):
     """With Docs of at most `n_tokens` tokens at once."""
-    settings = {"confidence": True, "arc_threshold": 0.01, "alternatives": kbest(3), **more}
+    settings = {"confidence": True, "arc_threshold": 0.01, **kbest(3), **more}
     there, here = make_both(examples, **settings)
     docs = [eg.predicted for eg in examples]
     monkeypatch.setattr("spacy_rootmind.pipeline.prediction.MAX_TOKENS", n_tokens)

@@ -4,14 +4,13 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from parsers import changeable, gold_examples, make_nlp, train
+from parsers import changeable, gold_examples, kbest, make_nlp, sample, train
 from reference import enumerate_trees, is_projective
 from spacy.tokens import Doc
 
 from spacy_rootmind import configure
 from spacy_rootmind.annotation.extensions import register_extensions
 from spacy_rootmind.guidelines.constraints import Constraints
-from spacy_rootmind.pipeline.alternatives import kbest, sample
 from spacy_rootmind.trees.errors import NoTreeError
 
 TEXT = "which cat it saw"
@@ -57,18 +56,18 @@ def projective_only(parses):
 
 def test_trees_and_probabilities_are_those_without_crossing_arcs(parse):
     register_extensions()
-    others, probs = projective_only(parse(alternatives=kbest(ALL))._.parses)
+    others, probs = projective_only(parse(**kbest(ALL))._.parses)
     expected = {(heads_of(one), *one.deps): prob for one, prob in zip(others, probs, strict=True)}
     by_heads = defaultdict(float)
     for (heads, *_), prob in expected.items():
         by_heads[heads] += prob
     trees = enumerate_trees(len(TEXT.split()), single_root=True, projective=True)
     assert set(by_heads) == {tuple(tree[1:].tolist()) for tree in trees}
-    found = parse(alternatives=kbest(ALL), projective=True)._.parses
+    found = parse(**kbest(ALL), projective=True)._.parses
     assert {(heads_of(one), *one.deps) for one in found} == set(expected)
     log_probs = [np.log(expected[(heads_of(one), *one.deps)]) for one in found]
     np.testing.assert_allclose([one.log_prob for one in found], log_probs, atol=1e-4)
-    drawn = parse(alternatives=sample(ALL, seed=1), projective=True)._.parses
+    drawn = parse(**sample(ALL, seed=1), projective=True)._.parses
     assert {(heads_of(one), *one.deps) for one in drawn} <= set(expected)
     best = parse(projective=True, alternatives=None, confidence=True)
     chosen = tuple(0 if token.head == token else token.head.i + 1 for token in best)

@@ -10,13 +10,11 @@ from spacy.util import get_lang_class, registry
 from thinc.api import Config
 
 from spacy_rootmind import configure
-from spacy_rootmind.config_blocks import RegisteredFunction
 from spacy_rootmind.guidelines.constraints import Constraints, preset_heads
-from spacy_rootmind.guidelines.ud import ud_guidelines
-from spacy_rootmind.pipeline.alternatives import kbest, sample
 from spacy_rootmind.pipeline.settings import default_settings
 
-KBEST = {"@misc": "spacy_rootmind.kbest.v1", "k": 3}
+UD = {"@misc": "spacy_rootmind.ud_guidelines.v1", "fixed_tags": True}
+PRESET = {"@misc": "spacy_rootmind.preset_heads.v1"}
 # Per setting: a value other than the default, and what it is in a config.
 CHANGED = {
     "objective": ("perceptron", "perceptron"),
@@ -28,18 +26,14 @@ CHANGED = {
     "max_sentence_length": (77, 77),
     "decode": ("tree", "tree"),
     "projective": (True, True),
-    "guidelines": (
-        ud_guidelines(fixed_tags=True),
-        {"@misc": "spacy_rootmind.ud_guidelines.v1", "fixed_tags": True},
-    ),
-    "constraints": (
-        preset_heads(),
-        {"@misc": "spacy_rootmind.preset_heads.v1"},
-    ),
+    "guidelines": (UD, UD),
+    "constraints": (PRESET, PRESET),
     "temperature": (3, 3.0),
     "confidence": (True, True),
     "arc_threshold": (0.25, 0.25),
-    "alternatives": (kbest(3), KBEST),
+    "alternatives": ("sample", "sample"),
+    "n_alternatives": (3, 3),
+    "sample_seed": (None, None),
     "keep_trees": (True, True),
     "distribution_threshold": (0.01, 0.01),
     "learn_rate_factor": (2, 2.0),
@@ -65,7 +59,11 @@ def configure_all(nlp, name="root_mst"):
 
 
 def settings_of(nlp, name="root_mst"):
-    return parser_of(nlp, name).settings.as_config()
+    """The settings of a parser, as in its config, which has the blocks of functions."""
+    found = vars(parser_of(nlp, name).settings)
+    in_config = block(nlp, name)
+    assert all((value is None) == (in_config[key] is None) for key, value in found.items())
+    return {key: in_config[key] if callable(value) else value for key, value in found.items()}
 
 
 EXPECTED = {**default_settings(), **{name: in_config for name, (_, in_config) in TOGETHER.items()}}
@@ -180,23 +178,11 @@ def test_settings_changed_after_a_move_are_in_the_config_and_come_back(move, nlp
 # --- functions ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "function"),
-    [
-        ("alternatives", kbest(2)),
-        ("alternatives", sample(4, seed=None)),
-        ("alternatives", sample(4, seed=2)),
-        ("constraints", preset_heads()),
-    ],
-)
-def test_functions_of_the_package_know_their_block(name, function):
-    made = RegisteredFunction.from_config(function.config)
-    assert made.config == function.config
-    if name == "alternatives":
-        assert made.function == function.function
-    parser = parser_of(make_nlp(**{name: function.config}))
-    assert parser.settings.as_config()[name] == function.config
-    assert pickle.loads(pickle.dumps(made)).config == made.config
+def test_a_parser_with_functions_can_be_pickled(parsing):
+    configure(parsing, constraints=PRESET, guidelines=UD)
+    again = unpickled(parsing)
+    assert parser_of(again).settings.constraints is parser_of(parsing).settings.constraints
+    assert block(again)["guidelines"] == UD
 
 
 def first_is_root(doc):
@@ -222,18 +208,10 @@ def test_a_registered_function_of_a_user_is_saved_by_its_block(parsing, register
     assert block(last)["constraints"] == registered
 
 
-def test_functions_without_a_name_can_be_used_but_not_saved(parsing, registered, tmp_path):
-    before = {**block(parsing)}
-    configure(parsing, confidence=True, constraints=first_is_root)
-    assert block(parsing) == {**before, "confidence": True}
-    assert parsing("The cat slept.")[0].dep_ == "ROOT"
-    parser = parser_of(parsing)
-    message = (
-        r"cannot save constraints: .* has, None, found <function .*"
-        r"spacy_rootmind\.configure\(nlp, 'root_mst', constraints=\.\.\.\).*my_function"
-    )
-    for save in (lambda: parsing.to_disk(tmp_path / "model"), parser.to_bytes):
-        with pytest.raises(ValueError, match=message):
-            save()
-    configure(parsing, constraints=registered)
-    assert settings_of(via_disk(parsing, tmp_path / "model"))["confidence"]
+@pytest.mark.parametrize("value", [first_is_root, preset_heads()])
+def test_functions_are_given_by_their_block(nlp, value):
+    before = {**block(nlp)}
+    with pytest.raises(ValueError, match="expected constraints as a registered function, by the"):
+        configure(nlp, confidence=True, constraints=value)
+    assert block(nlp) == before
+    assert not parser_of(nlp).settings.confidence

@@ -8,16 +8,13 @@ import numpy as np
 import pytest
 import spacy
 from parsers import SMALL_MODEL, make_nlp
-from spacy.util import registry
 
 from spacy_rootmind import configure
-from spacy_rootmind.guidelines.constraints import preset_heads
-from spacy_rootmind.pipeline.alternatives import kbest
 from spacy_rootmind.pipeline.factory import make_root_mst
 from spacy_rootmind.pipeline.settings import Objective, Settings, default_settings
 from spacy_rootmind.training.objective import OBJECTIVES
 
-A_FUNCTION = "a function, the block of a config such as .*, or None"
+A_FUNCTION = "a registered function, by the block of a config such as .*, or None"
 
 # Per setting: values that are refused, and what is expected.
 CASES = {
@@ -50,14 +47,9 @@ CASES = {
         [0, -0.1, 1.01, float("nan"), float("inf"), "0.5", True],
         "a probability above 0 and at most 1, or None",
     ),
-    "alternatives": (
-        [
-            *(5, "kbest", len, preset_heads(), {"@misc": 3}, {"k": kbest(2)}),
-            {"@misc": "spacy_rootmind.kbest.v1", "k": 0},
-            {"@misc": "spacy_rootmind.preset_heads.v1"},
-        ],
-        "the block of a config such as .*kbest.*, or None",
-    ),
+    "alternatives": ([5, "best", True, {"@misc": 3}], "one of kbest, sample, or None"),
+    "n_alternatives": ([0, 2.5, "3", True, None], "an integer of at least 1"),
+    "sample_seed": ([-1, 0.5, "1", False], "an integer of at least 0, or None"),
     "keep_trees": (["yes", 1, None], "True or False"),
     "distribution_threshold": (
         [0, 1.5, float("nan"), "0.01", True],
@@ -101,7 +93,7 @@ def test_wrong_values_are_refused_when_made_and_by_configure(nlp, name, value, e
     assert nlp.get_pipe_config("root_mst") == block
 
 
-@pytest.mark.parametrize("block", [MULTI_HASH, {"@misc": "spacy_rootmind.kbest.v1", "k": 2}])
+@pytest.mark.parametrize("block", [MULTI_HASH, {"@misc": "spacy_rootmind.preset_heads.v1"}])
 def test_another_network_than_a_parsers_is_refused(block):
     match = r"expected model as .*spacy_rootmind\.\w+\.v1 .*, received "
     with pytest.raises(ValueError, match=match):
@@ -147,21 +139,6 @@ def test_numbers_of_numpy_are_taken_and_kept_as_plain_ones():
     assert type(settings.max_sentence_length) is int
     assert type(settings.temperature) is float
     assert (settings.max_sentence_length, settings.temperature) == (7, 0.5)
-
-
-@pytest.mark.parametrize("maker", ["kbest", "sample"])
-def test_number_and_seed_of_alternatives_are_integers(maker):
-    make = registry.misc.get(f"spacy_rootmind.{maker}.v1")
-    for k in (2.5, "3", True, None, 0, -1):
-        with pytest.raises(
-            ValueError, match="expected `k` of alternatives as an integer of at lea"
-        ):
-            make(k=k)
-    for seed in (1.5, -1, "0", True) if maker != "kbest" else ():
-        with pytest.raises(
-            ValueError, match="expected a seed as an integer of at least 0, or null"
-        ):
-            make(k=2, seed=seed)
 
 
 # --- the factory -------------------------------------------------------------------------------

@@ -12,14 +12,13 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import spacy
-from parsers import settable
+from parsers import kbest, settable
 from reference import random_projective_heads
 from spacy.tokens import Doc
 
 from spacy_rootmind import render
 from spacy_rootmind.annotation.details import Alternatives, Confidence, ParseDetails
 from spacy_rootmind.annotation.records import store_records
-from spacy_rootmind.pipeline.alternatives import kbest
 
 GOLDEN = Path(__file__).with_name("golden")
 TEXT = "The cat  saw a dog that slept.\nShe said that it rained."
@@ -151,7 +150,7 @@ def docs(unsure):
     with settable(unsure) as set_all:
         return types.SimpleNamespace(
             # The parse is the first of the five, which come before labels.
-            kbest=set_all(decode="tree", confidence=True, alternatives=kbest(5))(TEXT),
+            kbest=set_all(decode="tree", confidence=True, **kbest(5))(TEXT),
             plain=set_all()(TEXT),
         )
 

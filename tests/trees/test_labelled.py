@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from parsers import SMALL_MODEL, assign, gold_examples, make_nlp, score_labels, train
+from parsers import SMALL_MODEL, assign, gold_examples, kbest, make_nlp, sample, score_labels, train
 from reference_labelled import ArcLabels, labelled_score, with_best_labels
 from strategies import FAMILIES, places_of, rng_for
 
@@ -12,7 +12,6 @@ from spacy_rootmind.guidelines.constraints import Constraints
 from spacy_rootmind.network import label_scorer
 from spacy_rootmind.network.architecture import ParserInput
 from spacy_rootmind.network.label_scorer import find_best_labels
-from spacy_rootmind.pipeline.alternatives import kbest, sample
 from spacy_rootmind.trees.conventions import MISSING, ROOT_LABEL
 from spacy_rootmind.trees.labelled import decode_labelled
 
@@ -161,7 +160,6 @@ def parser(unsure):
     yield parser
     parser.use_settings(before)
     unsure.get_pipe_config("root_mst").update(block)
-    parser.saved_settings = before.as_config()
 
 
 def weights_of(parser, doc):
@@ -238,7 +236,7 @@ def assert_log_prob(parser, weights, parse):
 def test_labelled_k_best_begin_with_the_parse(unsure, parser, monkeypatch):
     assign(parser, temperature=1.0)
     monkeypatch.setitem(parser.cfg, "label_temperature", 3.0)
-    assign(parser, alternatives=kbest(k=60))
+    assign(parser, **kbest(k=60))
     doc = unsure(TEXT)
     for sentence, weights in zip(doc.sents, weights_of(parser, doc), strict=True):
         parses = sentence._.parses
@@ -255,7 +253,7 @@ def test_labelled_k_best_begin_with_the_parse(unsure, parser, monkeypatch):
 
 
 def test_samples_have_the_probability_of_tree_and_labels(unsure, parser):
-    assign(parser, temperature=0.3, alternatives=sample(k=40, seed=3))
+    assign(parser, temperature=0.3, **sample(k=40, seed=3))
     doc, (_, again) = unsure(TEXT), unsure.pipe(["It rained.", TEXT])
     for sentence, other, weights in zip(
         doc.sents, again.sents, weights_of(parser, doc), strict=True
