@@ -3,11 +3,10 @@
 A saved component has two parts besides its vocab, each a file or an entry of the bytes:
 
 - `model`, what Thinc's `Model.to_bytes` writes, with weights in half precision if asked;
-- `cfg`, JSON: the format number, labels and temperatures, a digest of the network's layers, and the
-  checksum of both parts.
+- `cfg`, JSON: the format number, labels and temperatures, and the checksum of both parts.
 
 The checksum is compared before any weight is read: Thinc takes over what a file says. It tells
-damage, and parts of two components; the digest tells a config with another network.
+damage, and parts of two components.
 """
 
 import hashlib
@@ -28,30 +27,15 @@ from spacy_rootmind.network.half_precision import (
     to_half_precision,
     to_single_precision,
 )
-from spacy_rootmind.network.label_scorer import NULL_LABEL
-from spacy_rootmind.network.linear import CONTEXT, N_ATTRS
 from spacy_rootmind.network.listeners import GRAD_FACTOR
 from spacy_rootmind.pipeline.inputs import DIGESTS
 
 # Format of the saved parts; raised when it changes. `tests/saved` has a component of each format.
-FORMAT = 5
+FORMAT = 6
 # Parts of a component besides its vocab.
 PARTS = ("cfg", "model")
-# Attributes of layers that decide what their weights mean; others, such as dropout rates, may
-# change.
-FIXED_ATTRS = (
-    "column",
-    "columns",
-    "key_attr",
-    "seed",
-    "window_size",
-    NULL_LABEL,
-    N_ATTRS,
-    CONTEXT,
-)
-# Entries that a saved cfg has, and the component in memory does not.
+# An entry that a saved cfg has, and the component in memory does not.
 CHECKSUM = "sha256"
-LAYERS = "layers_sha256"
 
 
 def initial_cfg() -> dict[str, Any]:
@@ -66,29 +50,8 @@ def initial_cfg() -> dict[str, Any]:
     }
 
 
-def _sha256(text: str, weights: bytes = b"") -> str:
-    return hashlib.sha256(text.encode("utf8") + weights).hexdigest()
-
-
 def _checksum(cfg: dict[str, Any], weights: bytes) -> str:
-    return _sha256(json.dumps(cfg, sort_keys=True), weights)
-
-
-def _layers_digest(model: ParserModel) -> str:
-    """Digest what decides the meaning of weights in a network, initialized or not.
-
-    Thinc's `Model.from_dict` refuses sizes that the config does not set. It takes over everything
-    else as it was saved, whatever the config says.
-    """
-    layers = []
-    for node in model.walk():
-        attrs = {name: node.attrs[name] for name in FIXED_ATTRS if name in node.attrs}
-        # Names of combined layers may be older than the layers: spaCy can replace a listener.
-        name = "" if node.layers else node.name
-        layers.append(
-            [name, len(node.shims), sorted(node.dim_names), sorted(node.param_names), attrs]
-        )
-    return _sha256(json.dumps(layers, default=str))
+    return hashlib.sha256(json.dumps(cfg, sort_keys=True).encode("utf8") + weights).hexdigest()
 
 
 # --- saving ------------------------------------------------------------------------------------
@@ -123,7 +86,7 @@ def _save(component: TrainablePipe, half_precision: bool = False) -> dict[str, b
         message = convert_weights(message, to_half_precision)
     weights = srsly.msgpack_dumps(message)
     inputs = component.inputs.digests(component.model)
-    cfg = {**component.cfg, **inputs, "format": FORMAT, LAYERS: _layers_digest(component.model)}
+    cfg = {**component.cfg, **inputs, "format": FORMAT}
     cfg[CHECKSUM] = _checksum(cfg, weights)
     return {"cfg": json.dumps(cfg, indent=2).encode("utf8"), "model": weights}
 
@@ -170,8 +133,6 @@ def _load(component: TrainablePipe, saved: bytes | str, weights: bytes, source: 
         checksum = cfg.pop(CHECKSUM, None)
         if checksum != _checksum(cfg, weights):
             raise ValueError("cfg and model are not those that were saved together")
-        if cfg.pop(LAYERS) != _layers_digest(component.model):
-            raise ValueError("the config has another network than the one that was saved")
         message = convert_weights(srsly.msgpack_loads(weights), to_single_precision)
         _set_weights(component.model, message)
     inputs = {name: cfg.pop(name) for name in DIGESTS if name in cfg}
@@ -207,7 +168,15 @@ def _check_format(cfg: Any) -> None:
 
 
 def _set_weights(model: ParserModel, message: dict[str, Any]) -> None:
-    """Set the weights of a network; raises ValueError if they have other sizes."""
+    """Set the weights of a network; raises ValueError if they are those of other layers.
+
+    Attributes of layers that decide what weights mean, such as `columns`, are as they were saved.
+    """
+    for node, saved, params in zip(model.walk(), message["nodes"], message["params"], strict=False):
+        # Names of combined layers may be older than the layers: spaCy can replace a listener.
+        is_other = not node.layers and node.name != saved["name"]
+        if is_other or set(node.param_names) != params.keys():
+            raise ValueError(f"the config has another layer {node.name!r} than was saved")
     # The config, which may have changed since the weights were saved, decides on settings that only
     # training uses.
     kept = [

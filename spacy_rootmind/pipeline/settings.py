@@ -142,8 +142,8 @@ class Settings:
     each sentence, `token._.arcs`. At most 1 / `arc_threshold` arcs per word.
     """
     alternatives: Annotated[Alternatives | None, _one_of(Alternatives)] = None
-    """Other labelled trees to list in `span._.parses` of each sentence: "kbest" for the most probable
-    ones, best first, or "sample" for independent samples.
+    """Other labelled trees to list in `span._.parses`: "kbest" for the most probable ones, best
+    first, or "sample" for independent samples.
     """
     n_alternatives: Annotated[int, COUNT] = 5
     """Number of alternatives of each sentence; fewer of the k best where there are no more."""
