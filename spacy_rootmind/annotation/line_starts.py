@@ -7,22 +7,21 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.tokens import Doc
 
-from spacy_rootmind.annotation.sentences import (
-    BULLETS,
-    CLOSING_MARKS,
-    JOINED,
-    count_line_ends,
-    words_of,
-)
+from spacy_rootmind.annotation.sentences import JOINED, count_line_ends, words_of
+
+# Besides closing brackets.
+CLOSING_MARKS = ".,;:!?\u2026\u3002\uff01\uff1f\u3001\uff0c\u0964\u06d4\u061f\u060c"
+# Marks of items, headings and quotations, alone or repeated.
+BULLETS = "-*+#>\u2022\u2023\u25e6\u25aa\u25ab\u25cf\u25cb\u25a0\u25a1\u25ba\u2605"
 
 # A line that is not blank. Before its first word, it may have marks of quotation, a bullet, other
 # marks and a label such as a number. These are not looked for in a line that begins with a closing
 # mark, which belongs to the line before, or with a line across the page.
 LINE = re.compile(
     r"^[^\S\n]*(?P<text>(?=\S)(?:"
-    rf"(?![{re.escape(''.join(CLOSING_MARKS))})\]}}]|([-_*=~+\u2013\u2014\u2500\u2550])\2{{3}})"
+    rf"(?![{re.escape(CLOSING_MARKS)})\]}}]|([-_*=~+\u2013\u2014\u2500\u2550])\2{{3}})"
     r"(?:>[> ]{0,20})?"
-    rf"(?:[{re.escape(''.join(BULLETS))}]{{1,20}}(?:[^\S\n]|(?<=[^ -~])))?"
+    rf"(?:[{re.escape(BULLETS)}]{{1,20}}(?:[^\S\n]|(?<=[^ -~])))?"
     r"""(?x:[^\w\n(\[]{0,20}
     (?P<label>
       (?: (?: \d{1,3}(?:\.\d{1,3})*[.)]?                # 1  1.  2)  1.2.3

@@ -5,9 +5,8 @@ each sentence in order, the indices of its scored tokens; a sentence of nothing 
 none. Sentences are planned over the tokens of several Docs in a row, in which each Doc starts one.
 """
 
-import unicodedata
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -24,17 +23,10 @@ Starts = NDArray[np.int64]
 CERTAIN = 1e6
 # Log-odds of a boundary where a line ends, which constraints overrule.
 AT_LINE_END = CERTAIN / 4
-# Log-odds of a boundary between what is joined; without the sign, of one in its place.
+# Log-odds of a boundary between what is joined.
 JOINED = -CERTAIN / 8
 # Log-odds of a boundary that must not be there, however long the sentence becomes.
 NEVER = -1e12
-
-# Sides of a mark without letters: which of the sentences around it it belongs to.
-OPENING, CLOSING, NEUTRAL = "opening", "closing", "neutral"
-# Besides closing brackets.
-CLOSING_MARKS = frozenset(".,;:!?\u2026\u3002\uff01\uff1f\u3001\uff0c\u0964\u06d4\u061f\u060c")
-# Marks of items, headings and quotations, alone or repeated; besides opening brackets.
-BULLETS = frozenset("-*+#>\u2022\u2023\u25e6\u25aa\u25ab\u25cf\u25cb\u25a0\u25a1\u25ba\u2605")
 
 # Marks that make a line across the page, and how many of them at least: fewer are an item's mark, a
 # dash or a signature's.
@@ -176,9 +168,8 @@ def choose_starts(
 def join_wordless(row: TokenRow, log_odds: NDArray[np.floating]) -> NDArray[np.floating]:
     """Change log-odds so that each sentence has a letter or digit, if a neighbour can take it.
 
-    Boundaries that the Doc or the constraints state are kept, and so is a line across the page. The
-    marks between two sentences with words are divided at the most plausible boundary: where most
-    whitespace is, then where the fewest marks are on the wrong side, then where it is most likely.
+    Boundaries that the Doc or the constraints state are kept, and so is a line across the page. If
+    both ends of a sentence may go, the one with less whitespace goes, or else the less likely one.
     """
     if not row.n_tokens:
         return log_odds
@@ -187,76 +178,32 @@ def join_wordless(row: TokenRow, log_odds: NDArray[np.floating]) -> NDArray[np.f
     has_alphabetic = np.logical_or.reduceat(row.is_alpha, starts[:-1])
     if has_alphabetic.all():
         return log_odds
-    is_fixed = np.append(log_odds[starts[:-1]] >= CERTAIN / 2, True)
-    is_fixed[np.searchsorted(starts, row.bounds)] = True
+    gone, odds = [], np.append(log_odds, np.inf)[starts]
+    odds[np.searchsorted(starts, row.bounds)] = np.inf
+    for i in np.flatnonzero(~has_alphabetic).tolist():
+        [number] = row.numbers_at(starts[i : i + 1])
+        doc, ends = row.docs[number], (starts[i : i + 2] - row.bounds[number]).tolist()
+        text = doc[ends[0] : ends[1]].text
+        if any(map(str.isalnum, text)) or _is_ruler(text):
+            continue
+        places = zip((i, i + 1), ends, strict=True)
+        free = [(_gap_before(doc, end), odds[j], j) for j, end in places if odds[j] < CERTAIN / 2]
+        if free:
+            *_, chosen = min(free)
+            gone.append(starts[chosen])
+            odds[chosen] = np.inf
+    if not gone:
+        return log_odds
     joined = log_odds.copy()
-    for first, last in _wordless_runs(row, starts.tolist(), has_alphabetic, is_fixed):
-        joined[starts[first + 1 : last]] = JOINED
-        if _is_ruler(_text(row, starts[first], starts[last])):
-            continue
-        joined[[starts[i] for i in (first, last) if not is_fixed[i]]] = JOINED
-        if not is_fixed[first] and not is_fixed[last]:
-            [number] = row.numbers_at(starts[first : first + 1])
-            offset = row.bounds[number]
-            marks = int(starts[first] - offset), int(starts[last] - offset)
-            best = offset + _boundary_among_marks(row.docs[number], *marks, log_odds[offset:])
-            joined[best] = max(log_odds[best], -JOINED)
-    return joined
-
-
-def _wordless_runs(
-    row: TokenRow,
-    starts: Sequence[int],
-    has_alphabetic: NDArray[np.bool_],
-    is_fixed: NDArray[np.bool_],
-) -> Iterator[tuple[int, int]]:
-    """List the runs of sentences without a word, as first and end; a fixed boundary ends a run."""
-    end = 0
-    for first in np.flatnonzero(~has_alphabetic).tolist():
-        if first < end:
-            continue
-        end = first
-        while end < len(starts) - 1 and (end == first or not is_fixed[end]):
-            if has_alphabetic[end] or _has_word(_text(row, starts[end], starts[end + 1])):
-                break
-            end += 1
-        if end > first:
-            yield first, end
-
-
-def _text(row: TokenRow, start: int, stop: int) -> str:
-    """Return the text of tokens of one Doc."""
-    [number] = row.numbers_at(np.array([start]))
-    first = row.bounds[number]
-    return row.docs[number][start - first : stop - first].text
-
-
-def _has_word(text: str) -> bool:
-    return any(map(str.isalnum, text))
+    joined[gone] = JOINED
+    # Sentences that were joined to each other may still have no word.
+    return join_wordless(row, joined)
 
 
 def _is_ruler(text: str) -> bool:
     """Tell whether a text is a line across the page, which treebanks have as a sentence."""
     marks = "".join(text.split())
     return len(marks) >= MIN_RULER and marks[0] in RULERS and len(set(marks)) == 1
-
-
-def _boundary_among_marks(doc: Doc, first: int, end: int, log_odds: NDArray[np.floating]) -> int:
-    """Choose where the second of two sentences starts that share the marks from `first` to `end`.
-
-    Both ends are possible, and so is each mark between them that no constraint rules out.
-    """
-    marks = [i for i in range(first, end) if not doc[i].is_space]
-    sides = [_side(doc[i].text) for i in marks]
-    # On the wrong side: closing marks after the boundary, opening ones before it.
-    wrong = sides.count(CLOSING)
-    best, best_key = first, (-1, 0, 0.0)
-    for i, side in zip([*marks, end], [*sides, NEUTRAL], strict=True):
-        key = (_gap_before(doc, i), -wrong, float(log_odds[i]))
-        if log_odds[i] > -CERTAIN / 2 and key >= best_key:
-            best, best_key = i, key
-        wrong += (side == OPENING) - (side == CLOSING)
-    return best
 
 
 def _gap_before(doc: Doc, token: int) -> int:
@@ -266,15 +213,6 @@ def _gap_before(doc: Doc, token: int) -> int:
         before -= 1
     is_apart = before < token - 1 or bool(doc[before].whitespace_)
     return is_apart + min(count_line_ends(doc, before, token), 2)
-
-
-def _side(mark: str) -> str:
-    """Tell whether a mark belongs to what is before it or to what follows."""
-    if all(char in CLOSING_MARKS or unicodedata.category(char) == "Pe" for char in mark):
-        return CLOSING
-    if all(char in BULLETS or unicodedata.category(char) == "Ps" for char in mark):
-        return OPENING
-    return NEUTRAL
 
 
 def _best_cuts(gains: NDArray[np.floating], longest: int) -> NDArray[np.int64]:
