@@ -1,16 +1,5 @@
 """Extension attributes that read the parse details of a Doc; the only way to read them.
 
-- `token._.head_prob`: probability of the token's head,
-- `token._.arc_prob`: probability of the token's head and label together,
-- `token._.sent_start_prob`: probability that the token starts a sentence,
-- `span._.parse_log_prob`, `span._.parse_entropy`: log probability of a sentence's tree, and entropy
-  of the distribution over its trees, in nats,
-- `span._.guideline_status`: that a sentence's tree is perhaps not the best that keeps guidelines,
-- `span._.parses`: alternative parses, each a `Parse`,
-- `span._.arcs`, `token._.arcs`: probable arcs of a sentence, or to a token, each an `Arc`,
-- `span._.trees`: the distribution over all trees of a sentence, as `SentenceTrees`,
-- `token._.words`: the words of a multiword token, which are no parse details.
-
 The details of a sentence hold while its tokens and boundaries are those that were parsed, and a
 head's probability while the token has this head, an arc's while it has this head and label.
 Otherwise an attribute is None, and a warning is logged once. Without the setting that finds it, an

@@ -168,7 +168,7 @@ def _check_format(cfg: Any) -> None:
 
 
 def _set_weights(model: ParserModel, message: dict[str, Any]) -> None:
-    """Set the weights of a network; raises ValueError if they are those of other layers.
+    """Set the weights of a network; raises ValueError if the layers are not the same.
 
     Attributes of layers that decide what weights mean, such as `columns`, are as they were saved.
     """

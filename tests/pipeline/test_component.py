@@ -64,17 +64,6 @@ def test_labels_take_the_roots_own_label(root_label):
     assert [token.dep_ == root_label for token in doc] == [t.head.i == t.i for t in doc]
 
 
-@pytest.mark.parametrize(
-    "labels",
-    ["nsubj", 3, ["a"], {"labels": ["a"]}, {"root_label": "", "labels": ["a"]}],
-)
-def test_initialize_refuses_malformed_labels(labels):
-    nlp = make_nlp()
-    examples = [example_of(nlp)]
-    with pytest.raises(ValueError, match="expected labels as written by"):
-        nlp.get_pipe("root_mst").initialize(lambda: examples, labels=labels)
-
-
 def test_labels_of_one_word_sentences_suffice():
     nlp = make_nlp()
     examples = [
