@@ -6,10 +6,9 @@ the trees that comply.
 """
 
 import itertools
-import operator
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,6 @@ from spacy.tokens import Doc
 from spacy_rootmind.annotation.reading import annotated_heads
 from spacy_rootmind.annotation.sentences import CERTAIN, JOINED, NEVER, Starts, bounds, words_of
 from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
-from spacy_rootmind.trees.decoding import decode
 
 
 @dataclass(frozen=True)
@@ -72,9 +70,13 @@ def _preset_heads(doc: Doc) -> Constraints:
 def constraints_of(doc: Doc, constrain: Constrain | None) -> Constraints:
     """Put together the constraints of a setting and those that the Doc itself has."""
     made = Constraints() if constrain is None else constrain(doc)
+    if not isinstance(made, Constraints):
+        raise ValueError(
+            f"expected the constraints of a Doc as spacy_rootmind.Constraints, "
+            f"received {made!r:.100}"
+        )
     given = doc.user_data.get(CONSTRAINTS)
-    # Another object than constraints is refused when it is checked.
-    if given is None or not isinstance(made, Constraints):
+    if given is None:
         return made
     return Constraints([*made.forced, *given.forced], made.forbidden, [*made.labels, *given.labels])
 
@@ -84,16 +86,9 @@ def constraints_of(doc: Doc, constrain: Constrain | None) -> Constraints:
 
 @dataclass(frozen=True, eq=False)
 class DocConstraints:
-    """Constraints that have been checked against their Doc.
+    """Constraints that have been checked against their Doc, by token.
 
-    Attributes
-    ----------
-    heads : dict of int to int
-        Forced heads.
-    forbidden : dict of int to set of int
-        Forbidden heads.
-    labels : dict of int to int
-        Numbers of given labels. That of the root is a forced head instead.
+    `heads` are forced; `labels` are numbers. The root's label is a forced head instead.
     """
 
     heads: dict[int, int]
@@ -108,15 +103,9 @@ class DocConstraints:
 
         `label_names` are the parser's labels by number.
 
-        Raises ValueError if they are not `Constraints`, name a token that does not exist or is
-        whitespace, or a label that does not exist, force two heads or labels on a token or a
-        forbidden head.
+        Raises ValueError if they name a token that does not exist or is whitespace, or a label that
+        does not exist, force two heads or labels on a token or a forbidden head.
         """
-        if not isinstance(constraints, Constraints):
-            raise ValueError(
-                f"expected the constraints of a Doc as "
-                f"spacy_rootmind.guidelines.constraints.Constraints, received {constraints!r:.100}"
-            )
         forbidden: dict[int, set[int]] = {}
         for token, head in _arcs(doc, constraints.forbidden, "forbidden"):
             forbidden.setdefault(token, set()).add(head)
@@ -165,11 +154,9 @@ class DocConstraints:
         likely of its two boundaries then gives way, unless the Doc or the constraints state it.
         O(n log n).
         """
-        words = words_of(doc)
-        is_word, may_be_root = np.zeros((2, len(doc)), dtype=bool)
-        is_word[words] = may_be_root[words] = True
-        for token, head in self.heads.items():
-            may_be_root[token] = token == head
+        is_word = np.isin(np.arange(len(doc)), words_of(doc))
+        may_be_root = is_word.copy()
+        may_be_root[[token for token, head in self.heads.items() if token != head]] = False
         may_be_root[[token for token, heads in self.forbidden.items() if token in heads]] = False
         joined = log_odds.copy()
         while len(doc):
@@ -221,67 +208,41 @@ class DocConstraints:
         return None if allowed.all() else SentenceConstraints(allowed, labels)
 
 
-@dataclass(frozen=True, eq=False)
-class SentenceConstraints:
+class SentenceConstraints(NamedTuple):
     """Constraints on the tree of one sentence, with words numbered from 1 and ROOT as 0.
 
-    Attributes
-    ----------
-    allowed : bool array of shape (n + 1, n + 1)
-    labels : dict of int to int
-        Numbers of given labels.
+    `allowed` marks the arcs that comply, of shape (n + 1, n + 1); `labels` are numbers of labels.
     """
 
     allowed: NDArray[np.bool_]
-    labels: dict[int, int] = field(default_factory=dict)
+    labels: dict[int, int]
 
-    def apply(
-        self, scores: NDArray[np.floating], *, projective: bool = False
-    ) -> NDArray[np.floating]:
-        """Set the scores of all arcs that do not comply to -inf.
 
-        Raises NoTreeError if no tree complies.
-        """
-        constrained = np.where(self.allowed, scores, -np.inf).astype(scores.dtype)
-        decode(constrained, projective=projective)
-        return constrained
+def _pairs(given: Any, name: str) -> list[tuple[int, Any]]:
+    try:
+        return [(token, other) for token, other in given]
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"expected {name} as pairs of a token and its head or label, received {given!r:.100}"
+        ) from None
 
 
 def _arcs(doc: Doc, given: Any, name: str) -> list[tuple[int, int]]:
     """Convert to arcs between words."""
-    try:
-        arcs = [(operator.index(token), operator.index(head)) for token, head in given]
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"expected {name} as pairs of token numbers (ints), received {given!r:.100}"
-        ) from None
+    arcs = _pairs(given, name)
     for token, head in arcs:
         for end in (token, head):
-            if not 0 <= end < len(doc):
+            if end not in range(len(doc)) or doc[end].is_space:
                 raise ValueError(
-                    f"expected an arc between tokens from 0 to {len(doc) - 1}, received "
-                    f"{token, head}"
-                )
-            if doc[end].is_space:
-                raise ValueError(
-                    f"expected arcs between words, received {token, head}: token {end} is "
-                    f"whitespace; leave the arc out"
+                    f"expected arcs between words, tokens from 0 to {len(doc) - 1} that are not "
+                    f"whitespace, received {token, head}: leave it out"
                 )
     return arcs
 
 
 def _labels(doc: Doc, given: Any, names: Sequence[str]) -> dict[int, int]:
     """Convert labels of words to numbers."""
-    try:
-        pairs = [(operator.index(token), label) for token, label in given]
-        is_sound = all(isinstance(label, str) for _, label in pairs)
-    except (TypeError, ValueError):
-        is_sound = False
-    if not is_sound:
-        raise ValueError(
-            f"expected labels as pairs of a token number (int) and a label (str), received "
-            f"{given!r:.100}"
-        )
+    pairs = _pairs(given, "labels")
     _arcs(doc, [(token, token) for token, _ in pairs], "labels")
     for token, label in pairs:
         if label not in names:
@@ -289,8 +250,7 @@ def _labels(doc: Doc, given: Any, names: Sequence[str]) -> dict[int, int]:
                 f"token {token} ({doc[token].text!r}): expected one of the parser's labels "
                 f"({', '.join(names):.400}), received {label!r}"
             )
-    numbers = {name: number for number, name in enumerate(names)}
-    return {token: numbers[label] for token, label in _one_each(doc, pairs, "labels").items()}
+    return {token: names.index(label) for token, label in _one_each(doc, pairs, "labels").items()}
 
 
 def _one_each(doc: Doc, pairs: Iterable[tuple[int, Any]], kind: str) -> dict[int, Any]:

@@ -81,32 +81,19 @@ class LabelTables:
 
     `tables[name]` marks the labels of a relation, or of one of SETS; the root's is in none.
 
-    Parameters
-    ----------
-    labels : sequence of str
-        Names of all labels by number, the root's first.
-    fixed_tags : bool
-        Whether parts of speech of all words rule relations out, so that punctuation needs one.
-
-    Attributes
-    ----------
-    fits_tag : bool array of shape (n_tags, n_labels + 2)
-        Which labels go with each part of speech.
-    fits_parent : bool array of shape (n_labels + 2, n_labels + 2)
-        Which labels children have, by the label of their head.
-    fits_order : bool array of shape (4, n_labels + 1)
-        Which labels words have, by twice whether they follow their heads, and whether all words in
-        between are apart.
-    marks : bool array of shape (n_tags,)
-        Parts of speech that only punctuation has.
-
-    Raises ValueError if a label is not of Universal Dependencies, or if the labels are too few for
-    every sentence to have a valid tree.
+    The labels are given by name, the root's first. Raises ValueError if one is not of Universal
+    Dependencies.
     """
 
-    def __init__(self, labels: Sequence[str], fixed_tags: bool = True) -> None:
+    def __init__(self, labels: Sequence[str]) -> None:
         names = [label.partition(":")[0] for label in labels]
-        _require_labels(labels, names, fixed_tags)
+        known = RELATIONS - {"root", "ROOT"}
+        unknown = [label for label in labels[1:] if label.partition(":")[0] not in known]
+        if unknown:
+            raise ValueError(
+                f"expected labels of Universal Dependencies for its guidelines, received "
+                f"{', '.join(unknown):.100}: set guidelines to null for other schemes"
+            )
         self.names = [*names, ""]
         self.sets = {name: self.among(SETS.get(name, name)) for name in {*names, *SETS}}
         self.sets["subject"] = np.array(
@@ -116,14 +103,19 @@ class LabelTables:
             ]
         )
         self.none = np.zeros(len(self.names), dtype=np.bool_)
+        # The labels that go with each part of speech, (n_tags, n_labels + 2).
         self.fits_tag = self._tag_table()
+        # The labels that children have, by that of their head, (n_labels + 2, n_labels + 2).
         self.fits_parent = np.ones((len(self.names), len(self.names)), dtype=np.bool_)
         for parents, children in CHILDREN.values():
             self.fits_parent[np.ix_(self.among(parents), ~self.among(children))] = False
         self.fits_parent[:, MISSING] = True
+        # The labels that words have, by twice whether they follow their heads, and whether all
+        # words in between are apart, (4, n_labels + 1).
         self.fits_order = np.ones((4, len(self.names) - 1), dtype=np.bool_)
         self.fits_order[:2, self["rightward"][:-1]] = False
         self.fits_order[::2, self["goeswith"][:-1]] = False
+        # Parts of speech that only punctuation has, (n_tags,).
         self.marks = np.logical_not(self.fits_tag[:, self["free"]].any(axis=1))
         nominal_tags = [NUMBER_OF_TAG[tag] for tag in ("NOUN", "PROPN", "PRON")]
         tag_sets = {"PUNCT": [PUNCT], "PROPN": [PROPN], "nominal": nominal_tags}
@@ -157,28 +149,6 @@ class LabelTables:
         return fits
 
 
-def _require_labels(labels: Sequence[str], names: Sequence[str], fixed_tags: bool) -> None:
-    """Refuse labels of other schemes, and too few ones."""
-    unknown = [
-        label
-        for label, name in zip(labels[1:], names[1:], strict=True)
-        if name not in RELATIONS or name.lower() == "root"
-    ]
-    if unknown:
-        raise ValueError(
-            f"expected labels of Universal Dependencies for its guidelines, received "
-            f"{', '.join(unknown):.100}: set guidelines to null for other schemes"
-        )
-    # With free tags, punctuation may have any label, and some treebanks have no punctuation.
-    if (fixed_tags and "punct" not in names) or not set(SETS["free"].split()) & set(names):
-        needed = "'punct' and " if fixed_tags else ""
-        raise ValueError(
-            f"expected {needed}one of {', '.join(SETS['free'].split())} among the "
-            f"labels, so that every sentence has a valid tree, received "
-            f"{', '.join(names[1:]):.200}"
-        )
-
-
 class Tree(NamedTuple):
     """A labelled tree that breaks rules, with arrays of shape (n + 1,)."""
 
@@ -191,16 +161,9 @@ class Tree(NamedTuple):
 
     def conflicts(self) -> Iterator[Conflict]:
         """List the conflicts, in the order of the rules."""
-        for rule, word in self._broken_rules():
-            yield from rule.conflicts(self, word, self.tables[rule.labels])
-
-    def _broken_rules(self) -> Iterator[tuple["Rule", int]]:
-        words: list[int] = np.flatnonzero(self.broken).tolist()
-        bits: list[int] = self.broken[words].tolist()
         for rule in RULES:
-            for word, own in zip(words, bits, strict=True):
-                if own & rule.condition:
-                    yield rule, word
+            for word in np.flatnonzero(self.broken & rule.condition).tolist():
+                yield from rule.conflicts(self, word, self.tables[rule.labels])
 
     def below(self, word: int) -> NDArray[np.bool_]:
         """Mark the words that descend from a word, and itself."""
@@ -221,8 +184,7 @@ class Tree(NamedTuple):
 
     def children(self, word: int, labels: NDArray[np.bool_]) -> list[int]:
         """List the children of a word that have some labels."""
-        found: list[int] = np.flatnonzero(labels[self.labels] & (self.heads == word)).tolist()
-        return found
+        return np.flatnonzero(labels[self.labels] & (self.heads == word)).tolist()
 
     def arc(self, word: int) -> Condition:
         """Make the condition that a word has the head and label that it has."""
@@ -318,11 +280,6 @@ def _crossings(tree: Tree, mark: int) -> tuple[NDArray[np.bool_], NDArray[np.int
     return between, np.flatnonzero(crossing)
 
 
-def _gap(tree: Tree, mark: int, between: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Find the words between punctuation and its head that do not descend from the head."""
-    return np.flatnonzero(between & ~tree.below(int(tree.heads[mark])))
-
-
 def _punctuation_conflicts(tree: Tree, word: int, punct: NDArray[np.bool_]) -> Iterator[Conflict]:
     between, crossing = _crossings(tree, word)
     own, places = int(tree.heads[word]), np.arange(len(tree.heads))
@@ -339,7 +296,8 @@ def _punctuation_conflicts(tree: Tree, word: int, punct: NDArray[np.bool_]) -> I
             tree.condition(word, mark_heads & (places != ROOT), punct),
             tree.condition(dep, heads, None),
         ]
-    for lost in _gap(tree, word, between).tolist():
+    # Words in between that do not descend from the mark's head.
+    for lost in np.flatnonzero(between & ~tree.below(own)).tolist():
         if tree.heads[own] == lost:
             yield [tree.condition(word, own, punct), tree.condition(own, between, None)]
             continue
@@ -371,16 +329,10 @@ TAG_RULES = kernel.TAG | kernel.FIXED_UNDER_NAME
 
 
 class Rule(NamedTuple):
-    """A rule.
+    """A rule: the bit of the words at which the kernel finds it broken, and its conflicts.
 
-    Attributes
-    ----------
-    condition : int
-        The bit of the words at which the kernel finds it broken.
-    labels : str
-        The relation, or the one of SETS, that its conflicts are about.
-    conflicts : callable
-        From a tree, a word and these labels to conflicts: see `spacy_rootmind.trees.constrained`.
+    These are about the labels of a relation, or of one of SETS; see
+    `spacy_rootmind.trees.constrained`.
     """
 
     condition: int

@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from spacy.language import Language
-from spacy.pipeline import Morphologizer, Pipe, Tok2Vec
+from spacy.pipeline import Morphologizer, Pipe
 from spacy.tokens import Doc
 from spacy.util import minibatch
 
 from spacy_rootmind.annotation.doc_trees import read_tokens
 from spacy_rootmind.annotation.reading import annotated_heads
-from spacy_rootmind.annotation.sentences import sentence_starts, words_of
+from spacy_rootmind.annotation.sentences import sentences_of
 from spacy_rootmind.guidelines.rules import TAG_RULES
-from spacy_rootmind.guidelines.ud import GUIDELINES, UDRules, labels_of
+from spacy_rootmind.guidelines.ud import TABLES, UDRules, labels_of, make_rules
 from spacy_rootmind.guidelines.words import EXTERNAL, NUMBER_OF_POS, SPACE_AFTER, Words, make_words
 from spacy_rootmind.network.listeners import listeners_in, require_vectors
 from spacy_rootmind.trees.conventions import MISSING, ROOT
@@ -35,15 +35,8 @@ class UDTagRepair(Pipe):
     """Give words whose part of speech does not go with their label another analysis.
 
     Words with a part of speech that goes with their label, and words without one, stay as they are.
-
-    Parameters
-    ----------
-    name : str
-    morphologizer : str
-        Name of the morphologizer in the pipeline.
-    source : callable or Morphologizer
-        Returns the pipeline; in a copy for another process, which has no pipeline, its
-        morphologizer.
+    `source` returns the pipeline; in a copy for another process, which has no pipeline, it is the
+    morphologizer itself.
     """
 
     def __init__(self, name: str, morphologizer: str, source: Any) -> None:
@@ -70,26 +63,24 @@ class UDTagRepair(Pipe):
 
     def _repair(self, docs: Sequence[Doc]) -> None:
         """Repair Docs; the morphologizer scores only those with something to repair."""
-        trees = [tree for i in _doubtful(docs) for tree in _read_trees(i, docs[i])]
+        trees = [tree for i in _doubtful(docs) for tree in _read_trees(docs[i])]
         if not trees:
             return
-        rules = GUIDELINES([(docs[tree.doc], tree.words) for tree in trees])
+        rules = make_rules(TABLES, True, [(tree.doc, tree.words) for tree in trees])
         heads, labels = [tree.heads for tree in trees], [tree.labels for tree in trees]
         every, starts = rules.find_broken(range(len(trees)), heads, labels)
         broken = np.split(every, starts[1:])
         wrong = [i for i, own in enumerate(broken) if (own & TAG_RULES).any()]
         if not wrong:
             return
-        numbers = sorted({trees[i].doc for i in wrong})
-        chosen = [docs[number] for number in numbers]
+        chosen = list(dict.fromkeys(trees[i].doc for i in wrong))
         tagger = self._find_morphologizer(chosen[0].vocab)
         require_vectors(listeners_in(tagger.model), chosen, reader="morphologizer")
         predicted = map(tagger.model.ops.to_numpy, tagger.model.predict(chosen))
-        scores = dict(zip(numbers, predicted, strict=True))
+        scores = dict(zip(chosen, predicted, strict=True))
         analyses = _read_analyses(tagger)
         for i in wrong:
-            doc = trees[i].doc
-            _repair_sentence(docs[doc], trees[i], rules, i, broken[i], analyses, scores[doc])
+            _repair_sentence(trees[i], rules, i, broken[i], analyses, scores[trees[i].doc])
 
     def _find_morphologizer(self, vocab: Any = None) -> Morphologizer:
         """Find it in the pipeline, which has to be the one of the Docs with this vocabulary."""
@@ -102,38 +93,17 @@ class UDTagRepair(Pipe):
                 f"received one of another pipeline: add `ud_tag_repair` there by `nlp.add_pipe` "
                 f"or by `factory` in a config, not with `source`"
             )
-        pipes = dict(nlp.components)
-        tagger = pipes.get(self.morphologizer)
+        tagger = dict(nlp.components).get(self.morphologizer)
         if not isinstance(tagger, Morphologizer):
             raise ValueError(
                 f"[{self.name}] expected a morphologizer called {self.morphologizer!r} in the "
                 f"pipeline, found {nlp.component_names}: set `morphologizer` to its name"
             )
-        later = nlp.component_names[nlp.component_names.index(self.morphologizer) :]
-        others = [
-            other
-            for other in later
-            if other in nlp.pipe_names and isinstance(pipes[other], Tok2Vec)
-        ]
-        if others and listeners_in(tagger.model):
-            raise ValueError(
-                f"[{self.name}] expected Docs with the token vectors that {self.morphologizer!r} "
-                f"reads, but {others[0]!r} comes after it and replaces them: put it before"
-            )
         return tagger
 
 
 class _Analyses(NamedTuple):
-    """The analyses that a morphologizer chooses from, in its order.
-
-    Attributes
-    ----------
-    morphs : list of str
-    tags : list of int
-        Their parts of speech, as spaCy numbers them.
-    words : Words
-        What rules read of them.
-    """
+    """The analyses that a morphologizer chooses from, in its order, and what rules read of them."""
 
     morphs: list[str]
     tags: list[int]
@@ -147,9 +117,9 @@ def _read_analyses(tagger: Morphologizer) -> _Analyses:
 
 
 class _Tree(NamedTuple):
-    """The tree of a sentence: its Doc's number, its words, their heads and labels with ROOT."""
+    """The tree of a sentence: its Doc, its words, their heads and labels with ROOT."""
 
-    doc: int
+    doc: Doc
     words: NDArray[np.int64]
     heads: NDArray[np.int32]
     labels: NDArray[np.int32]
@@ -163,34 +133,28 @@ def _doubtful(docs: Sequence[Doc]) -> list[int]:
     pos, morph, _ = read_tokens(list(docs))[0]
     labels, strings = labels_of(docs), docs[0].vocab.strings
     has_external = [key for key in set(morph.tolist()) if key and "ExtPos" in strings[key]]
-    fits = GUIDELINES.tables.fits_tag[NUMBER_OF_POS[pos.astype(np.intp)], labels]
+    fits = TABLES.fits_tag[NUMBER_OF_POS[pos.astype(np.intp)], labels]
     # The rule on `fixed` words is broken at their heads.
-    doubtful = ~fits | GUIDELINES.tables["fixed"][labels] | np.isin(morph, has_external)
+    doubtful = ~fits | TABLES["fixed"][labels] | np.isin(morph, has_external)
     return np.unique(np.repeat(np.arange(len(docs)), list(map(len, docs)))[doubtful]).tolist()
 
 
-def _read_trees(number: int, doc: Doc) -> Iterator[_Tree]:
+def _read_trees(doc: Doc) -> Iterator[_Tree]:
     """Read the trees of a Doc's sentences."""
-    words, labels = words_of(doc), labels_of([doc])
-    if not len(words):
-        return
-    # Another parser may attach words to whitespace, which is in no sentence: they count as roots.
-    sentence, place = np.zeros((2, len(doc) + 1), dtype=np.int64)
-    sentence[words] = np.searchsorted(sentence_starts(doc), words, side="right")
-    starts = np.flatnonzero(np.diff(sentence[words], prepend=0))
-    place[words] = np.arange(len(words)) + 1
-    place[words] -= np.repeat(starts, np.diff(starts, append=len(words)))
-    above = annotated_heads(doc)[0][words]
-    has_head = (above != words) & (sentence[above] == sentence[words])
-    heads = np.where(has_head, place[above], ROOT)
-    for own in np.split(np.arange(len(words)), starts[1:]):
-        padded = np.full((2, len(own) + 1), MISSING, dtype=np.int32)
-        padded[:, 1:] = heads[own], labels[words[own]]
-        yield _Tree(number, words[own], *padded)
+    above, labels = annotated_heads(doc)[0], labels_of([doc])
+    # Another parser may attach words to whitespace, or to another sentence: they count as roots. So
+    # do words without a head, which is the last token here.
+    place = np.full(len(doc) + 1, ROOT)
+    for words in filter(len, sentences_of(doc)):
+        place[words] = np.arange(len(words)) + 1
+        padded = np.full((2, len(words) + 1), MISSING, dtype=np.int32)
+        padded[0, 1:] = np.where(above[words] == words, ROOT, place[above[words]])
+        padded[1, 1:] = labels[words]
+        place[words] = ROOT
+        yield _Tree(doc, words, *padded)
 
 
 def _repair_sentence(
-    doc: Doc,
     tree: _Tree,
     rules: UDRules,
     number: int,
@@ -206,8 +170,8 @@ def _repair_sentence(
     for word in np.flatnonzero(broken & TAG_RULES).tolist():
         if not broken[word] & TAG_RULES:
             continue
-        token, before = doc[int(tree.words[word - 1])], words[:, word].copy()
-        fits = GUIDELINES.tables.fits_tag[analyses.words[EXTERNAL], tree.labels[word]]
+        token, before = tree.doc[int(tree.words[word - 1])], words[:, word].copy()
+        fits = TABLES.fits_tag[analyses.words[EXTERNAL], tree.labels[word]]
         order = np.argsort(-scores[token.i], kind="stable")
         for chosen in order[fits[order]][:MOST_TRIED].tolist():
             words[:SPACE_AFTER, word] = analyses.words[:SPACE_AFTER, chosen]

@@ -48,35 +48,24 @@ def ud_guidelines(fixed_tags: bool = False) -> Guidelines:
         set. If not, the component `ud_tag_repair` finds parts of speech for words whose label does
         not go with theirs: better where a tagger sets them.
     """
-    if not isinstance(fixed_tags, bool):
-        raise ValueError(f"expected fixed_tags to be True or False, received {fixed_tags!r}")
     return partial(_guidelines_for, fixed_tags)
 
 
 @lru_cache(maxsize=8)
-def _guidelines_for(fixed_tags: bool, labels: tuple[str, ...]) -> "UDGuidelines":
-    return UDGuidelines(labels, fixed_tags)
+def _guidelines_for(fixed_tags: bool, labels: tuple[str, ...]) -> RulesOfSentences:
+    return partial(make_rules, LabelTables(labels), fixed_tags)
 
 
-class UDGuidelines:
-    """The guidelines for the labels of a parser; called with sentences, they make their rules.
-
-    `spacy_rootmind.guidelines.rules.LabelTables` describes the parameters and errors.
-    """
-
-    def __init__(self, labels: Sequence[str], fixed_tags: bool = True) -> None:
-        self.tables, self.fixed_tags = LabelTables(labels, fixed_tags), fixed_tags
-
-    def __call__(self, sentences: Sequence[WordsOfDoc]) -> "UDRules":
-        """Make the rules for sentences."""
-        words, stop = read_words(list(sentences)), 0
-        for doc, tokens in sentences:
-            start, stop = stop, stop + len(tokens) + 1
-            if self.fixed_tags or FIXED_TAGS in doc.user_data:
-                words[SPACE_AFTER, start + 1 : stop] &= _may_be_apart(doc, tokens)
-            else:
-                words[EXTERNAL, start:stop] = 0
-        return UDRules(self.tables, words, [len(tokens) for _, tokens in sentences])
+def make_rules(tables: LabelTables, fixed_tags: bool, sentences: Sequence[WordsOfDoc]) -> "UDRules":
+    """Make the rules for sentences, given the tables of a parser's labels."""
+    words, stop = read_words(list(sentences)), 0
+    for doc, tokens in sentences:
+        start, stop = stop, stop + len(tokens) + 1
+        if fixed_tags or FIXED_TAGS in doc.user_data:
+            words[SPACE_AFTER, start + 1 : stop] &= _may_be_apart(doc, tokens)
+        else:
+            words[EXTERNAL, start:stop] = 0
+    return UDRules(tables, words, [len(tokens) for _, tokens in sentences])
 
 
 def _may_be_apart(doc: Doc, tokens: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -93,13 +82,7 @@ def _may_be_apart(doc: Doc, tokens: NDArray[np.int64]) -> NDArray[np.bool_]:
 class UDRules:
     """The guidelines for the trees of numbered sentences, for `decode_valid`.
 
-    Parameters
-    ----------
-    tables : LabelTables
-    words : Words
-        Of all sentences, in order.
-    lengths : sequence of int
-        Words in each sentence.
+    `words` are the words of all sentences in order, `lengths` how many each of these has.
     """
 
     def __init__(self, tables: LabelTables, words: Words, lengths: Sequence[int]) -> None:
@@ -190,7 +173,7 @@ class UDRules:
 LABELS = ("root", *sorted(RELATIONS - {"root", "ROOT"}), "nsubj:outer", "csubj:outer")
 NUMBER_OF_LABEL = {"ROOT": 0, **{label: number for number, label in enumerate(LABELS)}}
 # For trees of any parser.
-GUIDELINES = UDGuidelines(LABELS, fixed_tags=True)
+TABLES = LabelTables(LABELS)
 
 
 @lru_cache(maxsize=1024)

@@ -52,8 +52,7 @@ def _read_feats(feats: str) -> tuple[int, bool, bool]:
     return external, found.get("Polarity") == "Neg", found.get("Poss") == "Yes"
 
 
-# Keeps features as rules read them by their hash, which is the same in all vocabs.
 read_words: Callable[[list[WordsOfDoc]], Words] = partial(
     doc_trees.read_words, number_of_pos=NUMBER_OF_POS, known={}, read_feats=_read_feats
 )
-"""Reads what rules need of the words of sentences."""
+"""Reads what rules need of the words of sentences; features are kept by their hash."""

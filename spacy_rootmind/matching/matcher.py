@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -109,17 +110,20 @@ class TreeMatcher:
             return []
         attributes = self._attributes.test(doc)
         sentences = [doclike] if isinstance(doclike, Span) else doc.sents
-        found = [
-            match
-            for sentence in sentences
-            for match in self._match(sentence, attributes, threshold)
-        ]
+        found = chain.from_iterable(self._match(s, attributes, threshold) for s in sentences)
         return sorted(found, key=lambda match: -match.prob)
 
     def _match(
         self, sentence: Span, attributes: NDArray[np.bool_], threshold: float
     ) -> list[TreeMatch]:
-        trees = read_trees(sentence)
+        details = read_record(sentence)
+        if details is None or details.trees is None:
+            raise ValueError(
+                f"expected a Doc that was parsed with its trees kept, found none of the sentence "
+                f"{sentence.text[:40]!r}: call spacy_rootmind.configure(nlp, keep_trees=True), and "
+                f"parse it again"
+            )
+        trees = SentenceTrees(sentence, details)
         search = SentenceSearch(
             trees,
             attributes[:, sentence.start : sentence.end],
@@ -148,15 +152,3 @@ class TreeMatcher:
             doc = Doc(self.vocab, ["_"] * len(new), heads=list(range(len(new))), deps=new)
             self._accepted.update(zip(new, self._labels.test(doc).T, strict=True))
         return np.array([self._accepted[label] for label in labels]).T
-
-
-def read_trees(sentence: Span) -> SentenceTrees:
-    """Read the trees of a sentence; a ValueError if there are none, or they no longer fit."""
-    details = read_record(sentence)
-    if details is None or details.trees is None:
-        raise ValueError(
-            f"expected a Doc that was parsed with its trees kept, found none of the sentence "
-            f"{sentence.text[:40]!r}: call spacy_rootmind.configure(nlp, keep_trees=True), and "
-            f"parse it again"
-        )
-    return SentenceTrees(sentence, details)

@@ -94,14 +94,7 @@ def read_patterns(
 
     Raises ValueError if they are not as DependencyMatcher describes.
     """
-    _check(key, patterns, vocab)
-    return [_read_pattern(key, each, attributes, labels) for each in patterns]
-
-
-def _check(key: str, patterns: Any, vocab: Vocab) -> None:
     try:
-        if not isinstance(key, str):
-            raise TypeError(f"expected the key as a string, received {key!r}")
         DependencyMatcher(vocab, validate=True).add(key, patterns)
         for node in (node for pattern in patterns for node in pattern):
             if "OP" in node["RIGHT_ATTRS"]:
@@ -111,6 +104,7 @@ def _check(key: str, patterns: Any, vocab: Vocab) -> None:
             f"expected each pattern as a list of dicts in the format of spaCy's DependencyMatcher, "
             f"received {patterns!r:.200}: {type(error).__name__}: {error}"
         ) from error
+    return [_read_pattern(key, each, attributes, labels) for each in patterns]
 
 
 def _read_pattern(

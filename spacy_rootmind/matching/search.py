@@ -34,15 +34,9 @@ Candidate = tuple[Pattern, list[int], list[ArcSet]]
 class SentenceSearch:
     """Finds matches over the trees of a sentence of n tokens, numbered from 1.
 
-    Parameters
-    ----------
-    trees : SentenceTrees
-    attributes : bool array of shape (n_conditions, n)
-        Tokens that meet conditions on attributes.
-    accepted : bool array of shape (n_conditions, n_labels + 1)
-        Labels of `trees` that meet conditions on labels; last, any other label.
-    threshold : float
-        Matches are at least this probable.
+    `attributes` are the tokens that meet conditions, (n_conditions, n), and `accepted` the labels
+    of the trees that do, (n_conditions, n_labels + 1); last, any other label. Matches are at least
+    as probable as the threshold.
     """
 
     def __init__(
@@ -57,6 +51,7 @@ class SentenceSearch:
         self.accepted = accepted
         self.threshold = max(threshold, FLOOR)
         self._marginals = {frozenset({0}): trees.marginals}
+        self._free = np.ones(len(trees.marginals))
         # The conditions that tokens meet, and that enough arcs do in the mean over all trees.
         counts = np.append(trees.label_counts, np.inf)
         self._attributes_met = np.logical_or.reduce(attributes, 1)
@@ -170,10 +165,6 @@ class SentenceSearch:
                 for head in self._common_heads(arcs, pair)
             ]
         return arc_sets
-
-    @cached_property
-    def _free(self) -> NDArray[np.float64]:
-        return np.ones(len(self.trees.marginals))
 
     def _common_heads(self, arcs: ArcSet, pair: tuple[int, int]) -> list[int]:
         one, other = (self.trees.marginals[i] * arcs.get(i, self._free) >= FLOOR for i in pair)

@@ -6,7 +6,6 @@ has seen of the token. Nothing else in the Doc changes: `token._.words` has the 
 
 # spaCy reads the annotations of factories at run time: no `from __future__ import annotations`.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import accumulate, islice
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -62,14 +61,7 @@ class Target(NamedTuple):
 
 
 class MWTExpander(TrainablePipe):
-    """Expand multiword tokens into their words.
-
-    Parameters
-    ----------
-    vocab, model, name, scorer
-        As for any of spaCy's trainable components. The model is as of
-        `spacy_rootmind.ScriptScorer.v1`.
-    """
+    """Expand multiword tokens into their words."""
 
     def __init__(
         self,
@@ -79,13 +71,9 @@ class MWTExpander(TrainablePipe):
         *,
         scorer: Callable | None = None,
     ) -> None:
-        self.vocab = vocab
-        self.model = model
-        self.name = name
+        super().__init__(vocab, model, name, labels=[], tokens={}, words={})
         self.scorer = scorer
-        self.cfg: dict[str, Any] = {"labels": [], "tokens": {}, "words": {}}
-        self._prior = Prior([])
-        self._prior_of: dict[str, Any] | None = None
+        self._prior = Prior([], {}, {})
         register_extensions()
 
     @property
@@ -101,14 +89,9 @@ class MWTExpander(TrainablePipe):
     @property
     def prior(self) -> Prior:
         """Probabilities of scripts by the token alone."""
-        if self._prior_of is not self.cfg["tokens"]:
-            tokens = {
-                token: {int(number): count for number, count in counts.items()}
-                for token, counts in self.cfg["tokens"].items()
-            }
+        if self._prior.given is not self.cfg["tokens"]:
             scripts = [Script.from_label(label) for label in self.labels]
-            self._prior = Prior(scripts, tokens, self.cfg["words"])
-            self._prior_of = self.cfg["tokens"]
+            self._prior = Prior(scripts, self.cfg["tokens"], self.cfg["words"])
         return self._prior
 
     # --- prediction --------------------------------------------------------------------------
@@ -143,21 +126,16 @@ class MWTExpander(TrainablePipe):
             for doc, start, own in zip(docs, starts[:-1], found, strict=True)
             for place, numbers in own.items()
         }
-        expand = partial(self._expansions, ranked)
-        best = {place: next(expand(place)) for place in ranked}
+
+        def expand(place: int) -> Iterable[Expansion]:
+            token, numbers = ranked[place]
+            return (self.prior.expand(token, number) for number in numbers if number != NONE)
+
+        best = {place: next(iter(expand(place))) for place in ranked}
         kept = keep_guidelines(docs, best, expand) if best else best
         for doc, start, own in zip(docs, starts[:-1], found, strict=True):
             places = [place for place in own if start + place in kept]
             write_expansions(doc, {place: kept[start + place] for place in places})
-
-    def _expansions(
-        self, ranked: dict[int, tuple[str, list[int]]], place: int
-    ) -> Iterator[Expansion]:
-        """Yield the expansions of a token, the best one first."""
-        token, numbers = ranked[place]
-        for number in numbers:
-            if number != NONE:
-                yield self.prior.expand(token, number)
 
     def _choices(self, doc: Doc) -> dict[int, Choices]:
         """Find the choices of a Doc's tokens, by their place."""
@@ -168,23 +146,25 @@ class MWTExpander(TrainablePipe):
     def expand_into(self, text: str, words: Sequence[Mapping[str, str]]) -> Expansion | None:
         """Find the expansion of a token into given words; None if no script makes these words.
 
-        Among several, agreement with what else is given counts first, then the probability by the
-        token alone.
-
-        Parameters
-        ----------
-        text : str
-        words : sequence of mappings
-            The form of each word, and what else is given of it, by the names of `Word`'s fields.
+        Words have a form, and what else is given by the names of `Word`'s fields. Among several
+        expansions, agreement with that counts first, then the probability by the token alone.
         """
-        choices = self.prior.choices(text)
-        found: list[tuple[int, Expansion]] = []
-        # The most probable one first.
-        for number in [] if choices is None else choices.numbers[np.argsort(-choices.log_probs)]:
-            expansion = None if number == NONE else self.prior.expand(text, number)
-            if expansion is not None and _have_forms(expansion, words):
-                found.append(_with_given(expansion, words))
+        forms = [word["form"].lower() for word in words]
+        found: list[tuple[tuple[int, float], Expansion]] = []
+        for _, log_prob, expansion in self._possible(text):
+            if forms == [word.form.lower() for word in expansion.words]:
+                n_right, own = _with_given(expansion, words)
+                found.append(((n_right, log_prob), own))
         return max(found, key=itemgetter(0), default=(0, None))[1]
+
+    def _possible(self, text: str) -> Iterator[tuple[int, float, Expansion]]:
+        """Yield the numbers of scripts that fit a token, with log probabilities and expansions."""
+        choices = self.prior.choices(text)
+        if choices is not None:
+            log_probs = choices.log_probs.tolist()
+            for number, log_prob in zip(choices.numbers.tolist(), log_probs, strict=True):
+                if number != NONE:
+                    yield number, log_prob, self.prior.expand(text, number)
 
     # --- training ----------------------------------------------------------------------------
 
@@ -194,18 +174,7 @@ class MWTExpander(TrainablePipe):
         *,
         nlp: Language | None = None,
     ) -> None:
-        """Collect the scripts of the words that the references store, and size the layers.
-
-        Parameters
-        ----------
-        get_examples : callable
-        nlp : Language, optional
-
-        Raises
-        ------
-        ValueError
-            If the words of a reference are damaged.
-        """
+        """Collect the scripts of the words that the references store, and size the layers."""
         validate_get_examples(get_examples, f"MWTExpander.initialize ({self.name})")
         self.cfg = self._collect(get_examples())
         if not self.labels:
@@ -228,12 +197,8 @@ class MWTExpander(TrainablePipe):
         number_of = {script: number for number, script in enumerate(known, start=1)}
         numbers = (NONE if own is None else number_of[scripts[text, own]] for text, own in tokens)
         prior = Prior.from_corpus(known, zip((text for text, _ in tokens), numbers, strict=True))
-        counts = {
-            token: {str(number): count for number, count in sorted(own.items())}
-            for token, own in sorted(prior.tokens.items())
-        }
-        words = dict(sorted(prior.words.items()))
-        return {"labels": [script.label for script in known], "tokens": counts, "words": words}
+        labels = [script.label for script in known]
+        return {"labels": labels, "tokens": prior.tokens, "words": prior.words}
 
     def update(
         self,
@@ -273,20 +238,15 @@ class MWTExpander(TrainablePipe):
             if token.text != text:
                 continue
             expansion = read_expansion(token)
-            number = NONE if expansion is None else self._find_number(text, expansion)
+            number: int | None = NONE
+            if expansion is not None:
+                same = (number for number, _, own in self._possible(text) if own == expansion)
+                number = next(same, None)
             # Without this occurrence.
             choices = None if number is None else self.prior.choices(text, number)
             if choices is not None and number in choices.numbers:
                 found.append(Target(place, choices, choices.numbers.tolist().index(number)))
         return found
-
-    def _find_number(self, text: str, expansion: Expansion) -> int | None:
-        """Find the script that expands a token so, if it is known."""
-        choices = self.prior.choices(text)
-        for number in [] if choices is None else choices.numbers.tolist():
-            if number != NONE and self.prior.expand(text, number) == expansion:
-                return int(number)
-        return None
 
 
 def make_mwt_expander(
@@ -303,12 +263,6 @@ def make_mwt_expander(
     scorer : callable, optional
     """
     return MWTExpander(nlp.vocab, model, name, scorer=scorer)
-
-
-def _have_forms(expansion: Expansion, words: Sequence[Mapping[str, str]]) -> bool:
-    """Whether an expansion has words of these forms, apart from upper and lower case."""
-    forms = [word.form.lower() for word in expansion.words]
-    return forms == [word["form"].lower() for word in words]
 
 
 def _with_given(expansion: Expansion, words: Sequence[Mapping[str, Any]]) -> tuple[int, Expansion]:

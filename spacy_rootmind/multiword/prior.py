@@ -1,6 +1,8 @@
 """How likely each script is for a token, by the tokens of a training corpus alone."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,31 +36,13 @@ MAX_KEPT = 1 << 16
 
 
 class Choices(NamedTuple):
-    """The possible numbers of a token.
+    """The possible numbers of a token: NONE, and the numbers of the scripts that fit it, (n,).
 
-    Attributes
-    ----------
-    numbers : int array of shape (n,)
-        NONE, and the numbers of the scripts that fit the token.
-    log_probs : float32 array of shape (n,)
-        Their log probabilities by the token alone.
+    `log_probs` are their log probabilities by the token alone, (n,).
     """
 
     numbers: NDArray[np.intp]
     log_probs: NDArray[np.float32]
-
-
-class _Kept(dict[tuple[str, Any], Any]):
-    """Results of a function by its arguments; all are dropped when they become too many."""
-
-    def __init__(self, find: Callable[[str, Any], Any]) -> None:
-        self._find = find
-
-    def __missing__(self, key: tuple[str, Any]) -> Any:
-        if len(self) >= MAX_KEPT:
-            self.clear()
-        self[key] = found = self._find(*key)
-        return found
 
 
 class Prior:
@@ -69,22 +53,22 @@ class Prior:
     Parameters
     ----------
     scripts : sequence of Script
-    tokens : dict of (str to dict of (int to int)), optional
-        For each token in lower case that some script fits, how often it had each number.
-    words : dict of (str to int), optional
+    tokens : dict of (str to dict of (int to int))
+        For each token in lower case that some script fits, how often it had each number. In JSON,
+        numbers are texts.
+    words : dict of (str to int)
         For each word in lower case, in how many different tokens it occurs, up to MANY + 1.
     """
 
     def __init__(
-        self,
-        scripts: Sequence[Script],
-        tokens: dict[str, dict[int, int]] | None = None,
-        words: dict[str, int] | None = None,
+        self, scripts: Sequence[Script], tokens: dict[str, dict[int, int]], words: dict[str, int]
     ) -> None:
-        self.scripts = scripts
-        self.tokens = {} if tokens is None else tokens
-        self.words = {} if words is None else words
-        self._choices, self._expansions = _Kept(self._find_choices), _Kept(self._expand)
+        self.scripts, self.given, self.words = scripts, tokens, words
+        self.tokens = {
+            token: {int(n): count for n, count in own.items()} for token, own in tokens.items()
+        }
+        self.choices = lru_cache(MAX_KEPT)(self._find_choices)
+        self.expand = lru_cache(MAX_KEPT)(self._expand)
         self._whole: dict[str, list[int]] = {}
         self._ends: dict[tuple[str, str], list[int]] = {}
         for number, script in enumerate(scripts, start=1):
@@ -96,40 +80,33 @@ class Prior:
         self._sizes = sorted({(len(start), len(end)) for start, end in self._ends})
         self._shares = self._find_shares()
 
-    @classmethod
-    def from_corpus(cls, scripts: Sequence[Script], tokens: Iterable[tuple[str, int]]) -> "Prior":
-        """Count the tokens of a corpus, each with its number, and their words."""
-        counts: dict[str, dict[int, int]] = {}
-        words: dict[str, set[str]] = {}
-        fits: dict[str, bool] = {}
-        letters = cls(scripts)
-        for token, number in tokens:
-            lower = lowered(token)
-            for word in letters._words(token, number):
-                words.setdefault(word, set()).add(lower)
-            if token not in fits:
-                fits[token] = bool(letters._fitting(token))
-            if fits[token]:
-                own = counts.setdefault(lower, {})
-                own[number] = own.get(number, 0) + 1
-        numbers = {word: min(len(own), MANY + 1) for word, own in words.items()}
-        return cls(scripts, counts, numbers)
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Make it again in another process, since caches cannot be pickled."""
+        return Prior, (self.scripts, self.given, self.words)
 
-    def choices(self, token: str, left_out: int | None = None) -> Choices | None:
+    @classmethod
+    def from_corpus(cls, scripts: Sequence[Script], corpus: Iterable[tuple[str, int]]) -> "Prior":
+        """Count the tokens of a corpus, each with its number, and their words."""
+        counts: defaultdict[str, Counter[int]] = defaultdict(Counter)
+        words: defaultdict[str, set[str]] = defaultdict(set)
+        letters = cls(scripts, {}, {})
+        for (token, number), count in Counter(corpus).items():
+            for word in letters._words(token, number):
+                words[word].add(lowered(token))
+            if letters._fitting(token):
+                counts[lowered(token)][number] += count
+        tokens = {token: dict(sorted(own.items())) for token, own in sorted(counts.items())}
+        return cls(scripts, tokens, {w: min(len(words[w]), MANY + 1) for w in sorted(words)})
+
+    def _expand(self, token: str, number: int) -> Expansion:
+        """Expand a token by the script of a number, which fits it."""
+        return self.scripts[number - 1].expand(token)
+
+    def _find_choices(self, token: str, left_out: int | None = None) -> Choices | None:
         """Find a token's choices; None if it is its only word for certain.
 
         For a token of the corpus, one occurrence of the number `left_out` is not counted.
         """
-        return self._choices[token, left_out]
-
-    def expand(self, token: str, number: int) -> Expansion:
-        """Expand a token by the script of a number, which fits it."""
-        return self._expansions[token, number]
-
-    def _expand(self, token: str, number: int) -> Expansion:
-        return self.scripts[number - 1].expand(token)
-
-    def _find_choices(self, token: str, left_out: int | None) -> Choices | None:
         counts = self.tokens.get(lowered(token), {})
         shares = {number: self._share(token, number) for number in self._fitting(token)}
         shares = {n: share for n, share in shares.items() if share >= LEAST_SHARE or n in counts}

@@ -34,31 +34,16 @@ def build_script_scorer(
     model : Model[ChosenTokens, Floats2d]
         Scores of shape (n_tokens, nO), one Doc after another.
     """
-    width = tok2vec.get_dim("nO") if tok2vec.has_dim("nO") else None
-    output = Linear(nO, width, init_W=zero_init)
-    return Model(
-        "script_scorer",
-        forward,
-        init=init,
-        layers=[tok2vec, output],
-        dims={"nO": nO},
-        refs={"tok2vec": tok2vec, "output": output},
-    )
+    layers = [tok2vec, Linear(nO, init_W=zero_init)]
+    return Model("script_scorer", forward, init=init, layers=layers, dims={"nO": nO})
 
 
-def init(model: Model[ChosenTokens, Any], X: ChosenTokens | None = None, Y: Any = None) -> None:
+def init(model: Model[ChosenTokens, Any], X: ChosenTokens, Y: Any = None) -> None:
     """Size the linear layer by the token vectors and the number of scripts."""
     tok2vec, output = model.layers
-    docs = list(X.docs) if X else None
-    tok2vec.initialize(X=docs)
-    width: Any = tok2vec.maybe_get_dim("nO")
-    if width is None and docs:
-        # A listener to a transformer learns its width from the vectors it receives.
-        width = tok2vec.predict(docs[:1])[0].shape[1]
-    output.set_dim("nI", width)
-    if model.has_dim("nO"):
-        output.set_dim("nO", model.get_dim("nO"))
-    output.initialize()
+    tok2vec.initialize(X=list(X.docs))
+    output.set_dim("nO", model.get_dim("nO"))
+    output.initialize(X=tok2vec.predict(list(X.docs[:1]))[0])
 
 
 def forward(

@@ -107,7 +107,7 @@ def make_script(token: str, expansion: Expansion, *, with_stem: bool = True) -> 
             script = _make(token, expansion, is_cased=is_cased, with_stem=may_have_stem)
             if script.fits(token) and script.expand(token) == expansion:
                 return script
-    raise ValueError(f"expected words of {token!r}, received {expansion}")
+    return script
 
 
 Pair = tuple[str, Expansion]

@@ -16,7 +16,7 @@ from spacy.tokens import Doc
 
 from spacy_rootmind.annotation.sentences import TokenRow, row_starts, scored_tokens
 from spacy_rootmind.annotation.words import OUTSIDE, Expansion
-from spacy_rootmind.guidelines.ud import GUIDELINES, UDRules, labels_of, number_of_label
+from spacy_rootmind.guidelines.ud import TABLES, UDRules, labels_of, number_of_label
 from spacy_rootmind.guidelines.words import (
     NUMBER_OF_TAG,
     SPACE_AFTER,
@@ -53,37 +53,12 @@ def keep_guidelines(
         if listed and row.has_label[sentence].any():
             cases += [(sentence, {}), (sentence, listed)]
     errors = tokens.count_errors(cases) if cases else []
-    for (sentence, own), least, n_errors in zip(
-        cases[1::2], errors[::2], errors[1::2], strict=True
-    ):
+    for case, least, n_errors in zip(cases[1::2], errors[::2], errors[1::2], strict=True):
         if n_errors > least:
-            for place in own:
+            for place in case[1]:
                 del kept[place]
-            kept.update(_repair(sentence, own, n_errors, least, tokens, others))
+            kept.update(tokens.repair(case, n_errors, least, others))
     return kept
-
-
-def _repair(
-    sentence: NDArray[np.int64],
-    found: Expansions,
-    n_errors: int,
-    least: int,
-    tokens: "Tokens",
-    others: Alternatives,
-) -> Expansions:
-    """Change expansions of a sentence until nothing is broken that its tree of tokens keeps."""
-    while n_errors > least:
-        rests = [{i: own for i, own in found.items() if i != place} for place in found]
-        errors = tokens.count_errors([(sentence, rest) for rest in rests])
-        place, rest, fewest = min(zip(found, rests, errors, strict=True), key=itemgetter(2))
-        if fewest >= n_errors:
-            return {}
-        changed = _ordered(found[place], islice(others(place), MOST_TRIED))
-        tried = [{**rest, place: other} for other in changed]
-        errors = tokens.count_errors([(sentence, each) for each in tried])
-        good = (each for each in zip(tried, errors, strict=True) if each[1] <= fewest)
-        found, n_errors = next(good, (rest, fewest))
-    return found
 
 
 def _ordered(first: Expansion, others: Iterable[Expansion]) -> Iterator[Expansion]:
@@ -112,6 +87,22 @@ class Tokens:
         self.heads = np.arange(row.n_tokens + 1)
         to_head = np.concatenate([doc.to_array(HEAD) for doc in row.docs]).astype(np.int64)
         self.heads[1:] = np.where(to_head == 0, ROOT, self.heads[1:] + to_head)
+
+    def repair(self, case: Case, n_errors: int, least: int, others: Alternatives) -> Expansions:
+        """Change expansions of a sentence until nothing is broken that its tree of tokens keeps."""
+        sentence, found = case
+        while n_errors > least:
+            rests = [{i: own for i, own in found.items() if i != place} for place in found]
+            errors = self.count_errors([(sentence, rest) for rest in rests])
+            place, rest, fewest = min(zip(found, rests, errors, strict=True), key=itemgetter(2))
+            if fewest >= n_errors:
+                return {}
+            changed = _ordered(found[place], islice(others(place), MOST_TRIED))
+            tried = [{**rest, place: other} for other in changed]
+            errors = self.count_errors([(sentence, each) for each in tried])
+            good = (each for each in zip(tried, errors, strict=True) if each[1] <= fewest)
+            found, n_errors = next(good, (rest, fewest))
+        return found
 
     def count_errors(self, cases: Sequence[Case]) -> list[int]:
         """Count the words of each sentence at which UD's rules are broken, once for each rule."""
@@ -142,12 +133,11 @@ class Tokens:
         heads[tops] = above
         lengths = np.bincount(case.repeat(n_words)) - 1
         _set_lower_words(words, heads, labels, firsts[expanded].tolist(), expansions)
-        rules = UDRules(GUIDELINES.tables, words, lengths.tolist())
+        rules = UDRules(TABLES, words, lengths.tolist())
         heads = (heads - roots.repeat(n_words)).astype(np.int32)
         broken, starts = rules.find_broken(range(len(cases)), [heads], [labels])
         bits = np.unpackbits(broken.view(np.uint8)).reshape(len(broken), -1).sum(axis=1)
-        errors: list[int] = np.add.reduceat(bits, starts).tolist()
-        return errors
+        return np.add.reduceat(bits, starts).tolist()
 
 
 def _set_lower_words(

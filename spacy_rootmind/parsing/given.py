@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from spacy.attrs import LEMMA as LEMMA_ATTRIBUTE
 from spacy.attrs import MORPH, POS, TAG
 from spacy.language import Language
@@ -67,7 +66,6 @@ class Given:
     def __init__(self, doc: Doc, record: InputRecord, sentence: Sentence) -> None:
         self.record = record
         columns = sentence.given_columns
-        self.attributes = [ATTRIBUTES[column] for column in columns]
         # A row for each token, with the values of its topmost word.
         rows = iter(sentence.words)
         values = []
@@ -76,34 +74,29 @@ class Given:
             words = [next(rows) for _ in range(1 if own is None else len(own.words))]
             row = words[0 if own is None else own.top]
             values.append([as_value(doc.vocab, column, row[column]) for column in columns])
-        self.values: Any = np.array(values, dtype=np.uint64)
+        table = np.array(values, dtype=np.uint64).reshape(len(doc), len(columns))
+        # The values that are given, by attribute.
+        self.values = dict(zip([ATTRIBUTES[column] for column in columns], table.T, strict=True))
         # Features that go with the given parts of speech, 0 where none have been found yet.
         self.features: Any = np.zeros(len(doc), dtype=np.uint64)
-        if self.has(POS) or self.has(MORPH):
+        if POS in self.values or MORPH in self.values:
             doc.user_data[FIXED_TAGS] = True
         if record.arcs is not None:
             doc.user_data[CONSTRAINTS] = as_constraints(record.arcs)
         self.restore(doc)
 
-    def has(self, attribute: int) -> bool:
-        """Tell whether an attribute is given."""
-        return attribute in self.attributes
-
-    def column(self, attribute: int) -> NDArray[np.uint64]:
-        """Look up the values of an attribute that is given."""
-        return self.values[:, self.attributes.index(attribute)]
-
     def restore(self, doc: Doc) -> None:
         """Set what is given again, and the last features that go with it."""
         if len(doc) != len(self.features):
             check_unchanged(doc, self.record)
-        if self.has(POS):
+        if POS in self.values:
             tags, features = doc.to_array(ANALYSIS).T
-            given = self.column(POS)
+            given = self.values[POS]
             self.features = np.where((tags == given) | (given == 0), features, self.features)
             doc.from_array([MORPH], self.features)
-        if self.attributes:
-            doc.from_array(self.attributes, self.values)
+        if self.values:
+            table: Any = np.stack([*self.values.values()], axis=1)
+            doc.from_array([*self.values], table)
         write_expansions(doc, self.record.expansions)
 
 
@@ -148,11 +141,11 @@ class Analyses:
         scores = self.tagger.model.ops.to_numpy(self.tagger.model.predict([doc])[0])
         fits, found = np.ones(scores.shape, dtype=np.bool_), doc.to_array(ANALYSIS)
         for attribute, known in zip(ANALYSIS, self.table.T, strict=True):
-            if given.has(attribute):
-                wanted = given.column(attribute)[:, None]
+            if attribute in given.values:
+                wanted = given.values[attribute][:, None]
                 # A morphologizer may have learnt features without parts of speech.
                 fits &= (known == wanted) | (known == 0) | (wanted == 0)
-        if given.has(POS):
+        if POS in given.values:
             found[:, 0] = 0
         best = self.table[np.where(fits, scores, -np.inf).argmax(axis=1)]
         values: Any = np.where(fits.any(axis=1, keepdims=True), best, found)
@@ -219,7 +212,7 @@ def _restored(docs: Iterable[tuple[Doc, Any]], component: Any) -> Iterator[tuple
     for doc, context in docs:
         given = context and context[1]
         if given is not None:
-            if analyses and given.has(POS) != given.has(MORPH):
+            if analyses and (POS in given.values) != (MORPH in given.values):
                 analyses.choose(doc, given)
             given.restore(doc)
         yield doc, context

@@ -75,10 +75,7 @@ class ParserSettings:
     def load(self) -> Language:
         """Load the pipeline, with these settings.
 
-        Raises
-        ------
-        RunError
-            If it cannot be loaded, has no `root_mst`, or a setting is not valid.
+        Raises RunError if it cannot be loaded, has no `root_mst`, or a setting is not valid.
         """
         if self.gpu_id >= 0:
             try:
@@ -102,6 +99,7 @@ class ParserSettings:
                 f"{self.pipeline} has no component root_mst",
                 f"Found: {', '.join(nlp.pipe_names) or 'no components'}.",
             )
+        method = self.alternatives
         for option, name, value in (
             ("--confidence", "confidence", self.confidence),
             ("--arcs", "arc_threshold", self.arcs),
@@ -117,13 +115,7 @@ class ParserSettings:
         return nlp
 
     def check_output(self, form: str) -> None:
-        """Check that a format can hold what is kept.
-
-        Raises
-        ------
-        RunError
-            If it cannot.
-        """
+        """Raise RunError if a format cannot hold what is kept."""
         if self.distributions is not None and form != "spacy":
             raise RunError(
                 f"Cannot write tree distributions as {form}",
@@ -133,8 +125,8 @@ class ParserSettings:
     def identity(self, nlp: Language) -> dict[str, Any]:
         """Return everything that parses depend on, except the input, as JSON values.
 
-        `nlp` is the loaded pipeline. Names of files are replaced by hashes of what they contain.
-        Batches are padded, so batch sizes may change the last digits of sums.
+        Names of files are replaced by hashes of what they contain. Batches are padded, so batch
+        sizes may change the last digits of sums.
         """
         return {
             **asdict(self),
@@ -145,10 +137,8 @@ class ParserSettings:
         }
 
 
-def hash_files(path: Path | None) -> str | None:
+def hash_files(path: Path) -> str:
     """Hash the content of a file, or of all files in a folder."""
-    if path is None:
-        return None
     total = blake2b(digest_size=16)
     files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
     for file in files:

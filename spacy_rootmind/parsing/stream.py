@@ -1,7 +1,7 @@
 """Parsing of a stream of records, in order and with error handling."""
 
-from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, TypeVar, cast
 
@@ -10,7 +10,6 @@ from spacy.tokens import Doc
 
 from spacy_rootmind.annotation.details import BROKEN, NOT_PROVEN
 from spacy_rootmind.annotation.extensions import SentenceDetails
-from spacy_rootmind.formats.lines import InputError
 from spacy_rootmind.formats.records import KINDS, Failure, InputRecord, InputRecords
 from spacy_rootmind.parsing.given import (
     Context,
@@ -31,86 +30,74 @@ Counts = Counter[str]
 """Counts of `documents`, `sentences` and `words`, of sentences with a `guideline_status` of
 `NOT_PROVEN` and `BROKEN`, and of documents without a parse by the kind of failure.
 """
-Parsed = Generator[tuple[InputRecord, Doc] | Failure, None, None]
 Result = TypeVar("Result")
 
 
-class LastError:
-    """An error handler for components, which drops the Doc and keeps the last error."""
+def keep_last_error(nlp: Language) -> list[Exception]:
+    """Make all components drop a Doc on an error; returns a list for the last error.
 
-    def __init__(self) -> None:
-        self.error: Exception | None = None
+    spaCy's `parser` and `ner` have `set_error_handler` and nowhere to store one (3.8.18), so that
+    `nlp.set_error_handler` fails. Their errors end the stream.
+    """
+    last: list[Exception] = []
 
-    def __call__(self, name: str, component: Callable, docs: list[Doc], error: Exception) -> Any:
-        """Store the error."""
-        self.error = error
+    def keep(name: str, component: Callable, docs: list[Doc], error: Exception) -> None:
+        last[:] = [error]
 
-    def attach(self, nlp: Language) -> None:
-        """Handle the errors of all components that accept a handler.
-
-        spaCy's `parser` and `ner` have `set_error_handler` and nowhere to store one (3.8.18), so
-        that `nlp.set_error_handler` fails. Their errors end the stream.
-        """
-        nlp.default_error_handler = self
-        pipe: Any
-        for _, pipe in nlp.pipeline:
-            with suppress(AttributeError):
-                pipe.set_error_handler(self)
+    nlp.default_error_handler = keep
+    pipe: Any
+    for _, pipe in nlp.pipeline:
+        with suppress(AttributeError):
+            pipe.set_error_handler(keep)
+    return last
 
 
-def parse_records(nlp: Language, records: InputRecords) -> Parsed:
-    """Parse a stream of records, and yield the results in the same order.
+def parse_records(
+    nlp: Language, stream: InputRecords
+) -> Iterator[tuple[InputRecord, Doc] | Failure]:
+    """Parse records, and yield the results in the same order.
 
     On an error, a component may drop a Doc or a whole batch, or end the stream. A record without a
     result is parsed once more, alone, and becomes a failure if that fails too.
     """
-    handler = LastError()
-    handler.attach(nlp)
-    numbered = enumerate(records)
-    # Records that were read and have no result yet.
-    waiting: deque[tuple[int, InputRecord | Failure]] = deque()
-    exhausted = False
+    last_error, records = keep_last_error(nlp), list(stream)
+    n_read = n_done = 0
 
     def make_docs() -> Iterator[tuple[Doc, Context]]:
-        nonlocal exhausted
-        for number, record in numbered:
-            doc = None
+        nonlocal n_read
+        for number, record in enumerate(records[n_read:], start=n_read):
+            n_read = number + 1
             if isinstance(record, InputRecord):
-                try:
+                # A record that fails is tried again alone.
+                with suppress(Exception):
                     doc, given = start_parse(nlp, record)
-                except Exception as error:
-                    record = record.failed(error)
-            waiting.append((number, record))
-            if doc is not None:
-                yield doc, (number, given)
-        exhausted = True
+                    yield doc, (number, given)
 
-    def retry_oldest() -> tuple[InputRecord, Doc] | Failure:
-        _, record = waiting.popleft()
-        return record if isinstance(record, Failure) else parse_alone(nlp, record, handler)
-
-    while not exhausted:
+    while n_done < len(records):
         try:
             for doc, context in run_pipeline(nlp, make_docs()):
                 if context is not None:
-                    while waiting[0][0] != context[0]:
-                        yield retry_oldest()
-                    yield finish_parse(doc, cast(InputRecord, waiting.popleft()[1]), context[1])
-        except InputError:
-            raise
+                    number, given = context
+                    for record in records[n_done:number]:
+                        yield parse_alone(nlp, record, last_error)
+                    yield finish_parse(doc, cast(InputRecord, records[number]), given)
+                    n_done = number + 1
         except Exception:
             # A component ended the stream. If nothing was read, the pipeline cannot start at all.
-            if not waiting:
+            if n_read == n_done:
                 raise
-        while waiting:
-            yield retry_oldest()
+        for record in records[n_done:n_read]:
+            yield parse_alone(nlp, record, last_error)
+        n_done = n_read
 
 
 def parse_alone(
-    nlp: Language, record: InputRecord, handler: LastError
+    nlp: Language, record: InputRecord | Failure, last_error: list[Exception]
 ) -> tuple[InputRecord, Doc] | Failure:
     """Parse one record by itself."""
-    handler.error = None
+    if isinstance(record, Failure):
+        return record
+    last_error.clear()
     try:
         doc, given = start_parse(nlp, record)
         docs = list(run_pipeline(nlp, [(doc, (0, given))]))
@@ -118,7 +105,7 @@ def parse_alone(
         return record.failed(error)
     if docs:
         return finish_parse(docs[0][0], record, given)
-    return record.failed(handler.error or ValueError("the pipeline returned no Doc"))
+    return record.failed(*last_error or [ValueError("the pipeline returned no Doc")])
 
 
 def convert_records(

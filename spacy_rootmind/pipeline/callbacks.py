@@ -13,6 +13,7 @@ from thinc.api import Model
 from spacy_rootmind.annotation.joining_tokenizer import NAME, JoiningTokenizer
 from spacy_rootmind.compat import LISTENER_HOOK
 from spacy_rootmind.network.ops import use_fast_cpu
+from spacy_rootmind.training.corpus import find_files
 from spacy_rootmind.training.tokenizer import fit_tokenizer, has_rules
 
 
@@ -45,13 +46,7 @@ def make_fit_tokenizer(path: Path | None) -> Callable[[Language], None]:
     ValueError
         If there are no such files.
     """
-    folder = Path() if path is None else Path(path)
-    files = sorted(folder.rglob("*.spacy")) if folder.is_dir() else [folder]
-    if path is None or not files or not all(file.is_file() for file in files):
-        raise ValueError(
-            f"expected a .spacy file or a folder of them to fit the tokenizer to, found none at "
-            f"{path}: correct `path` under [initialize.before_init] (--paths.train)"
-        )
+    files = find_files(path, "`path` under [initialize.before_init] (--paths.train)")
     return partial(_fit_tokenizer, files=files)
 
 

@@ -16,6 +16,7 @@ from spacy_rootmind.network.label_scorer import Labeller, find_best_labels, find
 from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.pipeline.settings import Settings
 from spacy_rootmind.trees.constrained import Rules, ValidTrees, decode_valid
+from spacy_rootmind.trees.decoding import decode
 from spacy_rootmind.trees.errors import NoTreeError
 from spacy_rootmind.trees.labelled import Rows, decode_labelled
 
@@ -187,7 +188,8 @@ def _constrain(
         scores[word, 1:] += batch.context.temperature * log_probs[:, label - 1]
     projective = batch.context.settings.projective
     try:
-        scores[:] = constraints.apply(scores, projective=projective)
+        scores[~constraints.allowed] = -np.inf
+        decode(scores, projective=projective)
     except NoTreeError:
         kind = "projective tree" if projective else "tree"
         raise NoTreeError(

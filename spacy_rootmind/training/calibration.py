@@ -33,12 +33,9 @@ def collect_scores(
     `columns` has the column of each label in the label scores, by its hash. Scores that are not
     finite are refused.
     """
-    scored: list[Scored] = []
-    for arcs, bucket, heads in zip(
-        trees.arcs, trees.layout.buckets, gold_heads(gold, trees), strict=True
-    ):
-        require_finite(arcs, "arc")
-        scored.append((arcs, bucket.lengths, heads))
+    require_finite(trees.arcs, "arc")
+    lengths = [bucket.lengths for bucket in trees.layout.buckets]
+    scored = list(zip(trees.arcs, lengths, gold_heads(gold, trees), strict=True))
     deps, targets = labelled_words(gold, trees, columns)
     labelled = [
         (scores, targets[start : start + len(scores)])

@@ -23,67 +23,6 @@ SAMPLE = 100
 Reader = Callable[[Language], Iterable[Example]]
 
 
-class DistillationCorpus:
-    """Streams gold examples and examples from teachers, mixed at random.
-
-    Each call yields all gold examples once, and examples from teachers until these have their share
-    of the words. The next call continues with the teachers' Docs where the previous one stopped;
-    after the last Doc, they start again. Memory holds the gold examples and one file of Docs.
-
-    spaCy calls a corpus once per epoch, and keeps what it yields unless `training.max_epochs` is
-    -1. It then initializes components from the first 100 examples, which would leave out rare
-    labels. While a component of the pipeline has no labels yet, the corpus therefore yields all
-    gold examples as at most 100, joined.
-    """
-
-    def __init__(self, gold: Reader, files: list[Path], gold_share: float) -> None:
-        self.gold = gold
-        self.files = files
-        self.gold_share = gold_share
-        self._teacher_examples: Iterator[Example] | None = None
-        # Words from teachers that are still to come; below 0 after an example that had too many. It
-        # is kept from epoch to epoch: otherwise, teachers would have more than their share.
-        self._balance = 0.0
-
-    def __call__(self, nlp: Language) -> Iterator[Example]:
-        """Yield the examples of an epoch."""
-        if lacks_labels(nlp):
-            yield from join_rest(self._read_gold(nlp))
-            return
-        gold = self._read_gold(nlp)
-        random.shuffle(gold)
-        if self._teacher_examples is None:
-            self._teacher_examples = self._stream(nlp)
-        words_per_gold_word = (1.0 - self.gold_share) / self.gold_share
-        for example in gold:
-            yield example
-            self._balance += words_per_gold_word * len(example.reference)
-            while self._balance > 0.0:
-                from_teacher = next(self._teacher_examples)
-                self._balance -= len(from_teacher.reference)
-                yield from_teacher
-
-    def _read_gold(self, nlp: Language) -> list[Example]:
-        gold = list(self.gold(nlp))
-        if not any(len(example.reference) for example in gold):
-            raise ValueError(
-                "expected gold examples to mix with those of teachers, found none with tokens: "
-                "correct the path of the corpus that `gold` names"
-            )
-        return gold
-
-    def _stream(self, nlp: Language) -> Iterator[Example]:
-        """Yield the teachers' examples again and again, in another order each time."""
-        files = list(self.files)
-        while True:
-            random.shuffle(files)
-            for file in files:
-                examples = list(Corpus(file)(nlp))
-                _require_distributions(file, examples)
-                random.shuffle(examples)
-                yield from examples
-
-
 def lacks_labels(nlp: Language) -> bool:
     """Tell whether some trainable component has no labels yet.
 
@@ -134,12 +73,41 @@ def _require_distributions(file: Path, examples: list[Example]) -> None:
             )
 
 
+def find_files(path: Path | None, setting: str) -> list[Path]:
+    """List a .spacy file, or the files of a folder.
+
+    Raises ValueError if there are none at the path, which a setting names.
+    """
+    files = [] if path is None else sorted(Path(path).rglob("*.spacy")) or [Path(path)]
+    if not files or not all(file.is_file() for file in files):
+        raise ValueError(
+            f"expected a .spacy file or a folder of them, found none at {path}: correct {setting}"
+        )
+    return files
+
+
+def _stream(files: Sequence[Path], nlp: Language) -> Iterator[Example]:
+    """Yield the teachers' examples again and again, in another order each time."""
+    files = list(files)
+    while True:
+        random.shuffle(files)
+        for file in files:
+            examples = list(Corpus(file)(nlp))
+            _require_distributions(file, examples)
+            random.shuffle(examples)
+            yield from examples
+
+
 def make_distillation_corpus(
     gold: Reader, teachers: Path | None, gold_share: float = 0.5
-) -> DistillationCorpus:
-    """Create a reader that mixes gold examples with examples from teachers.
+) -> Reader:
+    """Create a reader that mixes gold examples with examples from teachers, at random.
 
-    Registered as `spacy_rootmind.DistillationCorpus.v1`; needs `training.max_epochs = -1`.
+    Registered as `spacy_rootmind.DistillationCorpus.v1`; needs `training.max_epochs = -1`. An epoch
+    has all gold examples once, and examples from teachers until these have their share of the
+    words; the next epoch goes on with the teachers' Docs, which start again after the last one.
+    Memory holds the gold examples and one file of Docs. While a component has no labels, all gold
+    examples are joined to at most 100, as spaCy initializes components from these.
 
     Parameters
     ----------
@@ -157,15 +125,31 @@ def make_distillation_corpus(
     """
     if not 0.0 < gold_share < 1.0:
         raise ValueError(f"expected gold_share above 0 and below 1, received {gold_share}")
-    if teachers is None:
-        raise ValueError(
-            f"expected the Docs of teachers, received none: set `teachers` in the corpus's section "
-            f"(--paths.taught with distillation.cfg); {HINT}"
-        )
-    path = Path(teachers)
-    files = sorted(path.rglob("*.spacy")) if path.is_dir() else [path]
-    if not files or not all(file.is_file() for file in files):
-        raise ValueError(
-            f"expected a .spacy file or a folder of them as teachers, found none at {path}: {HINT}"
-        )
-    return DistillationCorpus(gold, files, gold_share)
+    files = find_files(teachers, f"`teachers` of the corpus (--paths.taught); {HINT}")
+    from_teachers: Iterator[Example] | None = None
+    # Words from teachers that are still to come; below 0 after an example that had too many. They
+    # are kept from epoch to epoch: otherwise, teachers would have more than their share.
+    n_owed = 0.0
+
+    def read_epoch(nlp: Language) -> Iterator[Example]:
+        nonlocal from_teachers, n_owed
+        examples = list(gold(nlp))
+        if not any(len(example.reference) for example in examples):
+            raise ValueError(
+                "expected gold examples to mix with those of teachers, found none with tokens: "
+                "correct the path of the corpus that `gold` names"
+            )
+        if lacks_labels(nlp):
+            yield from join_rest(examples)
+            return
+        random.shuffle(examples)
+        from_teachers = from_teachers or _stream(files, nlp)
+        for example in examples:
+            yield example
+            n_owed += (1.0 - gold_share) / gold_share * len(example.reference)
+            while n_owed > 0.0:
+                taught = next(from_teachers)
+                n_owed -= len(taught.reference)
+                yield taught
+
+    return read_epoch

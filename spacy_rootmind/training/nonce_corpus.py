@@ -6,7 +6,8 @@ more than the words that happen to occur in them.
 """
 
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
 from spacy.attrs import DEP, ENT_IOB, ENT_TYPE, HEAD, LEMMA, MORPH, POS, SENT_START, TAG
@@ -15,53 +16,17 @@ from spacy.tokens import Doc, Token
 from spacy.training import Example
 
 from spacy_rootmind.annotation.words import read_expansion, write_expansions
-from spacy_rootmind.training.corpus import join_rest, lacks_labels
+from spacy_rootmind.training.corpus import Reader, join_rest, lacks_labels
 
 # Annotation that a copy takes from its Doc; a missing value is missing in both.
 COPIED = [LEMMA, TAG, POS, MORPH, HEAD, DEP, SENT_START, ENT_IOB, ENT_TYPE]
 # Parts of speech whose words are swapped.
 OPEN = frozenset(("ADJ", "ADV", "NOUN", "NUM", "PROPN", "VERB"))
 
-Reader = Callable[[Language], Iterable[Example]]
 # The part of speech, the features and the tag of a word.
 Kind = tuple[int, str, int]
 # The words of each kind, with their lemmas.
 Words = dict[Kind, list[tuple[str, str]]]
-
-
-class NonceCorpus:
-    """Yields gold examples, and of each a copy in which words are swapped, in random order.
-
-    Gold examples are read once, and each call makes other copies of them. As spaCy initializes
-    components from 100 examples of a corpus that it calls once per epoch, all gold examples are in
-    the first 100 while a component has no labels.
-
-    Parameters
-    ----------
-    corpus : callable
-        Reads gold examples.
-    share : float
-        The probability that a word is swapped in a copy.
-    """
-
-    def __init__(self, corpus: Reader, share: float) -> None:
-        self.corpus = corpus
-        self.share = share
-        self._read: tuple[Language, list[Example], Words] | None = None
-
-    def __call__(self, nlp: Language) -> Iterator[Example]:
-        """Yield the examples of an epoch."""
-        if self._read is None or self._read[0] is not nlp:
-            gold = list(self.corpus(nlp))
-            self._read = nlp, gold, collect_words(example.reference for example in gold)
-        _, gold, words = self._read
-        if lacks_labels(nlp):
-            yield from join_rest(gold)
-            return
-        order = [(example, is_copy) for example in gold for is_copy in (False, True)]
-        random.shuffle(order)
-        for example, is_copy in order:
-            yield swap_words(example.reference, words, self.share) if is_copy else example
 
 
 def collect_words(docs: Iterable[Doc]) -> Words:
@@ -104,11 +69,13 @@ def _kind(token: Token) -> Kind:
     return token.pos, str(token.morph), token.tag
 
 
-def make_nonce_corpus(corpus: Reader, share: float = 0.3) -> NonceCorpus:
-    """Create a reader that adds sentences with other words to gold ones.
+def make_nonce_corpus(corpus: Reader, share: float = 0.3) -> Reader:
+    """Create a reader of gold examples, and of a copy of each in which words are swapped.
 
     Registered as `spacy_rootmind.NonceCorpus.v1`; needs `training.max_epochs = -1`, and Docs with
-    parts of speech and trees.
+    parts of speech and trees. Gold examples are read once, and each epoch has other copies of them,
+    in random order. All gold examples are in the first 100 while a component has no labels, as
+    spaCy initializes components from these.
 
     Parameters
     ----------
@@ -124,4 +91,20 @@ def make_nonce_corpus(corpus: Reader, share: float = 0.3) -> NonceCorpus:
     """
     if not 0.0 < share <= 1.0:
         raise ValueError(f"expected a share above 0 and at most 1, received {share}")
-    return NonceCorpus(corpus, share)
+
+    @lru_cache(maxsize=1)
+    def read_gold(nlp: Language) -> tuple[list[Example], Words]:
+        gold = list(corpus(nlp))
+        return gold, collect_words(example.reference for example in gold)
+
+    def read_epoch(nlp: Language) -> Iterator[Example]:
+        gold, words = read_gold(nlp)
+        if lacks_labels(nlp):
+            yield from join_rest(gold)
+            return
+        order = [(example, is_copy) for example in gold for is_copy in (False, True)]
+        random.shuffle(order)
+        for example, is_copy in order:
+            yield swap_words(example.reference, words, share) if is_copy else example
+
+    return read_epoch

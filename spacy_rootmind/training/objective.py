@@ -53,14 +53,9 @@ def parser_loss(
     scores that are not finite are refused. Boundaries are trained if
     `finds_boundaries`. The margin is the perceptron's, per wrong arc.
     """
-    if scores.labels is None:
-        raise ValueError(
-            "expected label scores of the gold arcs, received none: give `arcs_to_label` to the "
-            "network as `choose_arcs`"
-        )
     total, rounds = _arc_loss(gold, scores.trees, objective, margin)
     d_labels: list[Floats2d] = []
-    for arcs, own in scores.labels:
+    for arcs, own in scores.labels or ():
         loss, gradient = _label_cross_entropy(own, arcs.targets)
         total += loss * arcs.weight
         d_labels.append(gradient * arcs.weight)
@@ -225,11 +220,8 @@ def unscored_labels(gold: GoldBatch, scores: TreeScores, columns: Mapping[int, i
 
     The label of arcs from ROOT is not scored at all.
     """
-    found = set(np.unique(gold.deps).tolist()) - {NO_LABEL, *columns}
-    if not found:
-        return found
     is_between_words = ~np.isin(gold.heads, scores.layout.roots)
-    return found & set(gold.deps[is_between_words].tolist())
+    return set(gold.deps[is_between_words].tolist()) - {NO_LABEL, *columns}
 
 
 def wrong_arcs(scores: TreeScores, padded_heads: list[Ints2d]) -> tuple[Ints1d, Ints1d]:

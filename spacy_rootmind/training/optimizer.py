@@ -1,46 +1,27 @@
 """Adam, compiled: all that a step does to a parameter in one pass over it."""
 
+from functools import wraps
 from typing import Any
 
 import numpy as np
-from thinc.api import Optimizer
-from thinc.types import Generator
+from thinc.api import Adam, Optimizer
 
 from spacy_rootmind.kernel import layers as kernel
 
-# A number, or one for each step.
-Setting = float | list[float] | Generator
 # The largest share of averages that stays in a step, as in Thinc's `Ops.update_averages`.
 LARGEST_DECAY = 0.9999
 
 
-def make_adam(
-    learn_rate: Setting = 0.001,
-    *,
-    L2: Setting = 0.0,
-    beta1: Setting = 0.9,
-    beta2: Setting = 0.999,
-    eps: Setting = 1e-8,
-    grad_clip: Setting = 1.0,
-    L2_is_weight_decay: bool = True,
-    use_averages: bool = True,
-) -> Optimizer:
+# Configs are checked against the signature of Thinc's.
+@wraps(Adam, assigned=("__annotations__",))
+def make_adam(learn_rate: Any = 0.001, **settings: Any) -> Optimizer:
     """Make an optimizer that does what Thinc's `Adam.v1` does, in less time on a CPU.
 
     Registered as `spacy_rootmind.Adam.v1`, for `training.optimizer` of any spaCy pipeline. Its
     settings are the settings of Thinc's `Adam.v1`, each a number or a schedule, and results are the
     same up to rounding. On a GPU, it is Thinc's own.
     """
-    return FusedAdam(
-        learn_rate,
-        L2=L2,
-        beta1=beta1,
-        beta2=beta2,
-        eps=eps,
-        grad_clip=grad_clip,
-        L2_is_weight_decay=L2_is_weight_decay,
-        use_averages=use_averages,
-    )
+    return FusedAdam(learn_rate, **settings)
 
 
 class FusedAdam(Optimizer):
@@ -56,7 +37,7 @@ class FusedAdam(Optimizer):
         self, key: tuple[int, str], weights: Any, gradient: Any, *, lr_scale: float = 1.0
     ) -> tuple[Any, Any]:
         """Update weights and clear their gradient; returns both."""
-        is_adam = self.b1 > 0.0 and self.b2 > 0.0 and not self.use_radam
+        is_adam = self.b1 > 0.0 and self.b2 > 0.0 and (self.L2_is_weight_decay or not self.L2)
         if is_adam and len(gradient) and _is_plain(weights):
             arrays = [weights, gradient, *self._state(key, weights)]
             if all(_is_plain(array) and array.size == weights.size for array in arrays):
@@ -79,27 +60,21 @@ class FusedAdam(Optimizer):
         self.nr_update[key] += 1
         n = self.nr_update[key]
         learn_rate = lr_scale * self.learn_rate
-        if self.L2 and not self.L2_is_weight_decay:
-            gradient += self.L2 * weights
+        norm = np.linalg.norm(gradient) if self.grad_clip else 0.0
         kernel.adam(
             weights,
             gradient,
             mom1,
             mom2,
             averages[0] if averages else None,
-            scale=self._clip(gradient),
+            scale=self.grad_clip / norm if norm >= self.grad_clip > 0.0 else 1.0,
             beta1=self.b1,
             beta2=self.b2,
             eps=self.eps,
             rate=learn_rate * (1.0 - self.b2**n) ** 0.5 / (1.0 - self.b1**n),
-            decay=learn_rate * self.L2 if self.L2_is_weight_decay else 0.0,
+            decay=learn_rate * self.L2,
             share=1.0 - min((1.0 + n) / (10.0 + n), LARGEST_DECAY),
         )
-
-    def _clip(self, gradient: Any) -> float:
-        """Find the factor on a gradient that is too long."""
-        norm = np.linalg.norm(gradient) if self.grad_clip else 0.0
-        return self.grad_clip / norm if self.grad_clip and norm >= self.grad_clip else 1.0
 
 
 def _is_plain(array: Any) -> bool:

@@ -52,7 +52,7 @@ class Characters:
         marks = sorted(c for c in characters if unicodedata.category(c).startswith("M"))
         plain = r"[^\W\d_]"
         self.letter = f"(?:{plain}|[{''.join(marks)}])" if marks else plain
-        self._classes = {c: self._find(c) for c in characters}
+        self.classes = {c: self._find(c) for c in characters}
         self._runs = re.compile(rf"({self.letter}+)|(\d+)|(.)\3*", re.DOTALL)
 
     def _find(self, character: str) -> str:
@@ -60,17 +60,13 @@ class Characters:
             return self.letter
         return r"\d" if re.fullmatch(r"\d", character) else re.escape(character)
 
-    def class_of(self, character: str) -> str:
-        """Return the pattern of a character's class."""
-        return self._classes[character]
-
     def is_other(self, character: str) -> bool:
         """Tell whether a character is neither a letter nor a digit."""
-        return self._classes[character] not in (self.letter, r"\d")
+        return self.classes[character] not in (self.letter, r"\d")
 
     def runs(self, text: str) -> list[tuple[str, str]]:
         """Split a text into runs of letters, of digits, or of one other character, with classes."""
-        return [(self._classes[match[0][0]], match[0]) for match in self._runs.finditer(text)]
+        return [(self.classes[match[0][0]], match[0]) for match in self._runs.finditer(text)]
 
 
 class Chunks(NamedTuple):
@@ -236,7 +232,7 @@ def affixes_of(token: str, characters: Characters) -> Iterator[tuple[tuple[str, 
 
     They are next to the class of a character, which the pattern has as well.
     """
-    classes = [characters.class_of(c) for c in token]
+    classes = [characters.classes[c] for c in token]
     for i in range(1, len(token)):
         before, after = re.escape(token[:i]), re.escape(token[i:])
         yield (SUFFIX, f"{after}(?<={classes[i - 1]}{after})"), i

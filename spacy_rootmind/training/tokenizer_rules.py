@@ -7,8 +7,9 @@ alternative at once whose first character is another.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from spacy.attrs import ORTH
 from spacy.tokenizer import Tokenizer
@@ -29,33 +30,15 @@ class Rule:
     text: str
     parts: tuple[str, ...] = ()
 
-    @property
-    def trigger(self) -> str:
-        """A pattern that is found in all strings whose tokens the rule changes."""
-        return re.escape(self.text) if self.kind == CASE else self.text
 
-
-def _joined(patterns: list[str], method: Callable | None) -> re.Pattern | None:
+def _joined(patterns: list[str], method: Any) -> re.Pattern | None:
     """Compile new patterns, which come first, and the pattern that a tokenizer has."""
     if method is not None:
-        old = pattern_of(method)
+        # That of a compiled pattern, as spaCy needs it to save a tokenizer.
+        old = method.__self__.pattern
         flags = re.match(r"\(\?([a-z]+)\)", old)
         patterns = [*patterns, f"(?{flags[1]}:{old[flags.end() :]})" if flags else old]
     return re.compile("|".join(patterns)) if patterns else None
-
-
-def pattern_of(method: Callable) -> str:
-    """Return the pattern that a method of a compiled pattern belongs to.
-
-    Raises ValueError if it is another function, which spaCy could not save either.
-    """
-    pattern = getattr(method, "__self__", None)
-    if not isinstance(pattern, re.Pattern):
-        raise ValueError(
-            f"expected methods of compiled patterns in the tokenizer, received {method!r}: use "
-            f"re.compile(...).search, .match or .finditer, which spaCy can save"
-        )
-    return pattern.pattern
 
 
 def add_rules(tokenizer: Tokenizer, rules: Sequence[Rule]) -> Tokenizer:

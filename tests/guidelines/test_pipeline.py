@@ -243,17 +243,6 @@ def test_repair_needs_token_vectors(repairing):
         repairing.get_pipe("ud_tag_repair")(wrongly_tagged(repairing))
 
 
-def test_repair_refuses_the_vectors_of_a_later_tok2vec(web_pipeline):
-    nlp = spacy.load(web_pipeline)
-    later = nlp.add_pipe("tok2vec", name="later", after="morphologizer")
-    later.model.initialize()
-    doc = later(wrongly_tagged(nlp))
-    with pytest.raises(ValueError, match="'later' comes after it and replaces them: put it before"):
-        nlp.get_pipe("ud_tag_repair")(doc)
-    nlp.disable_pipe("later")
-    nlp("The cat slept.")
-
-
 @pytest.mark.parametrize("head", [1, 2])
 def test_repair_of_other_parsers_trees(head, repairing):
     """They may have words under whitespace; here, the morphologizer does not run itself."""

@@ -86,12 +86,3 @@ def test_a_stem_that_is_a_word_elsewhere_makes_its_script_likely():
     alone, _ = prior_of([*corpus, ("ildi", words("il", "di"))])
     number = alone.choices("ildi").numbers[1]
     assert np.exp(alone.choices("ildi", number).log_probs[1]) < 0.2
-
-
-def test_without_words_letters_decide_alone():
-    """As in components that were saved before words were counted."""
-    corpus = [(f"{stem}deki", words(f"{stem}de", "ki")) for stem in ("ev", "oda", "okul")]
-    corpus += [("evde", None), ("odada", None), ("xeki", None)]
-    prior, _ = prior_of(corpus)
-    old = Prior(prior.scripts, prior.tokens)
-    assert np.exp(old.choices("bahçedeki").log_probs[1]) == pytest.approx(3 / 4, abs=1e-6)

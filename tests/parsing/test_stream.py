@@ -166,28 +166,12 @@ def test_failures_to_read_keep_their_place(nlp):
     assert "surrogates" in parsed[6].reason
 
 
-def test_records_are_read_as_they_are_needed(nlp):
-    n_read = 0
-
-    def endless():
-        nonlocal n_read
-        for n_read in itertools.count(1):
-            yield InputRecord("in", n_read, text="It rained.")
-
-    nlp.batch_size = 4
-    parsed = parse_records(nlp, endless())
-    for n_back, _ in enumerate(itertools.islice(parsed, 200), start=1):
-        assert n_read <= n_back + 4
-    parsed.close()
-
-
 def test_input_error_ends_the_stream(nlp):
     def broken():
         yield from records(3)
         raise InputError("the disk is gone")
 
-    nlp.batch_size = 2
-    parsed = parse_records(nlp, broken())
+    parsed = convert_records(nlp, broken(), ParserSettings("model"), lambda *given: b"", Counts())
     with pytest.raises(InputError, match="disk is gone"):
         list(parsed)
 
