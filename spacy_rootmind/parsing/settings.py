@@ -99,7 +99,6 @@ class ParserSettings:
                 f"{self.pipeline} has no component root_mst",
                 f"Found: {', '.join(nlp.pipe_names) or 'no components'}.",
             )
-        method = self.alternatives
         for option, name, value in (
             ("--confidence", "confidence", self.confidence),
             ("--arcs", "arc_threshold", self.arcs),
