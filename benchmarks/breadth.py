@@ -118,8 +118,10 @@ def train_spacy(corpus: Path, output: Path) -> float:
     names, _ = choose_components(" ".join(COMPONENTS), about["annotated"])
     options = ["--force", "--lang", about["lang"], "--pipeline", ",".join([*names, "parser"])]
     run_script("-m", "spacy", "init", "config", config, *options)
-    paths = [f"--paths.{part}={corpus / part}.spacy" for part in ("train", "dev")]
-    return run_script("-m", "spacy", "train", config, "--output", output, *paths)
+    changes = [f"--paths.{part}={corpus / part}.spacy" for part in ("train", "dev")]
+    # Otherwise, training fails if "!" is itself a tag, as in Irish and Vietnamese.
+    changes += ["--components.tagger.neg_prefix="] * ("tagger" in names)
+    return run_script("-m", "spacy", "train", config, "--output", output, *changes)
 
 
 def copy_treebank(source: Path, folder: Path) -> Path:
