@@ -34,11 +34,11 @@ from lib.plots import ORANGE, TEAL, panels, save
 from lib.records import Record, Records
 from lib.tables import setup_line, spread, table, write_markdown
 from lib.trainings import convert_treebank, limit_steps, set_corpus, train
+from spacy.cli.init_config import init_config
 from spacy.tokens import Doc, DocBin
 from spacy.util import load_config
 from thinc.api import Config
 
-from spacy_rootmind.compat import init_config
 from spacy_rootmind.pipeline.vectors import HalfPrecisionVectors
 
 ROOT = Path(__file__).resolve().parents[1]

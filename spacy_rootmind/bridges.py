@@ -100,18 +100,13 @@ def install(parser: str) -> None:
     Raises
     ------
     ImportError
-        If the parser is not installed, or has no such decoder.
+        If the parser is not installed.
     ValueError
         If the name is another one.
     """
     check_choice("parser", parser, DECODERS)
     module, name, ours = DECODERS[parser]
-    original = getattr(importlib.import_module(module), name, None)
-    if original is None:
-        raise ImportError(
-            f"expected a function {name} in {module}; the installed version of {parser} has none, "
-            f"so its decoder cannot be replaced"
-        )
+    original = getattr(importlib.import_module(module), name)
     if original is not ours:
         _originals[parser] = original
         _swap(module, original, ours)

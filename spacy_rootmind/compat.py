@@ -3,23 +3,15 @@
 The only other one is the memory layout of `Doc`, in `cython_src/doc_trees.pyx`.
 """
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib import import_module
 from typing import Any
 
-# Undocumented names that are imported from here, and their modules. Each is looked up when it is
-# imported: one that an update removes breaks only the code that needs it.
-MODULES = {
-    "ListenedToComponent": "spacy.ty",
-    "Softmax_v2": "thinc.api",
-    "StaticVectors": "spacy.ml.staticvectors",
-    "TPL_PAGE": "spacy.displacy.templates",
-    "import_file": "spacy.util",
-    "init_config": "spacy.cli.init_config",
-    "load_model_from_config": "spacy.util",
-}
+# `as` marks names for other modules.
+from spacy.ml.staticvectors import StaticVectors as StaticVectors
+from spacy.ty import ListenedToComponent as ListenedToComponent
+from spacy.util import import_file as import_file
+from spacy.util import load_model_from_config as load_model_from_config
+from spacy.vectors import Vectors
+from thinc.api import Softmax_v2 as Softmax_v2
 
 # First item of the keys under which `doc.user_data` holds the extension attributes of spans: then
 # come a name, and the span's first and last character. spaCy moves such entries with the span, in
@@ -53,24 +45,6 @@ CURATED_UPSTREAM = "_upstream_name"
 CURATED_OWN_TRANSFORMER = "wrapped_transformer_and_listener"
 
 
-@contextmanager
-def gc_unchanged() -> Iterator[None]:
-    """Leave the garbage collector on or off as it was, whatever happens.
-
-    `srsly.msgpack_loads` (srsly 2.5, `_msgpack_api.py`) calls `gc.disable()`, decodes, and calls
-    `gc.enable()` after that, not in a `finally`: if the bytes are damaged, the collector stays off
-    for the rest of the process. If they are not, it is on, even if it was off before.
-    """
-    was_enabled = gc.isenabled()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-        else:
-            gc.disable()
-
-
 def forward_of(layer: Any) -> Any:
     """Return the function that a Thinc layer runs."""
     return layer._func
@@ -86,20 +60,8 @@ def parameters_of(layer: Any) -> dict[tuple[int, str], Any]:
     return layer._params._params
 
 
-def _make_vectors_with_attr() -> type:
-    """Make spaCy's vectors write the attribute that they are looked up by in every mode."""
-    base = import_module("spacy.vectors").Vectors
+class VectorsWithAttr(Vectors):
+    """Vectors that write the attribute that they are looked up by in every mode."""
 
-    def get_cfg(self: Any) -> dict[str, Any]:
-        return {**base._get_cfg(self), "attr": self.attr}
-
-    return type("VectorsWithAttr", (base,), {"_get_cfg": get_cfg})
-
-
-def __getattr__(name: str) -> Any:
-    """Look up one of the names in `MODULES`, or the class of vectors made above."""
-    if name == "VectorsWithAttr":
-        return globals().setdefault(name, _make_vectors_with_attr())
-    if name not in MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(MODULES[name]), name)
+    def _get_cfg(self) -> dict[str, Any]:
+        return {**super()._get_cfg(), "attr": self.attr}

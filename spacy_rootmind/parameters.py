@@ -6,10 +6,8 @@ and defaults.
 
 import ast
 import inspect
-import sys
 from collections.abc import Callable
 from dataclasses import MISSING, Field, fields
-from functools import cache
 from inspect import Parameter
 from itertools import pairwise
 from typing import Annotated, Any, TypeVar, get_origin
@@ -51,23 +49,10 @@ def _parameter(field: Field) -> Parameter:
 
 
 def descriptions(cls: type) -> dict[str, str]:
-    """Read the text below each field of a dataclass, as one line.
-
-    Python does not keep it: where a package is installed without its sources, there is none.
-    """
+    """Read the text below each field of a dataclass, as one line, from its source."""
+    made: Any = ast.parse(inspect.getsource(cls)).body[0]
     return {
         ast.unparse(field.target): " ".join(ast.literal_eval(text.value).split())
-        for made in _statements(cls.__module__)
-        if isinstance(made, ast.ClassDef) and made.name == cls.__name__
         for field, text in pairwise(made.body)
         if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr)
     }
-
-
-@cache
-def _statements(module: str) -> list[ast.stmt]:
-    """Parse a module, which takes milliseconds."""
-    try:
-        return ast.parse(inspect.getsource(sys.modules[module])).body
-    except OSError:
-        return []

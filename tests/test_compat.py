@@ -1,35 +1,9 @@
-"""spaCy's undocumented names: there, looked up when they are needed, and in `compat` alone."""
+"""spaCy's undocumented names are in `compat` alone."""
 
 import ast
 from functools import cache
 
-import pytest
 from conftest import ROOT
-
-import spacy_rootmind
-from spacy_rootmind import compat
-
-
-@pytest.mark.parametrize("name", compat.MODULES)
-def test_spacy_has_the_name(name):
-    # Some are None in themselves.
-    assert hasattr(compat, name)
-
-
-@pytest.mark.parametrize("module", [compat, spacy_rootmind])
-def test_other_names_are_refused(module):
-    with pytest.raises(AttributeError, match="no attribute 'colour'"):
-        _ = module.colour
-
-
-def test_a_name_that_spacy_removed_breaks_only_what_needs_it(monkeypatch):
-    monkeypatch.setitem(compat.MODULES, "TPL_PAGE", "spacy.displacy.removed")
-    with pytest.raises(ImportError):
-        _ = compat.TPL_PAGE
-    assert compat.StaticVectors
-
-
-# --- nowhere else ------------------------------------------------------------------------------
 
 PACKAGES = ("spacy", "thinc", "spacy_transformers", "spacy_curated_transformers")
 

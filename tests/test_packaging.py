@@ -24,6 +24,11 @@ def test_one_version():
     assert latest == spacy_rootmind.__version__
 
 
+def test_other_names_are_refused():
+    with pytest.raises(AttributeError, match="no attribute 'colour'"):
+        _ = spacy_rootmind.colour
+
+
 def test_sources_that_hide_the_installed_package_are_named(tmp_path):
     """A checkout that is not built, in the current folder, where Python looks first."""
     package = Path(spacy_rootmind.__file__).parent

@@ -66,9 +66,8 @@ def test_core_install_requires_spacy_and_numpy_only():
 
 
 def test_import_loads_neither_spacy_nor_thinc_nor_torch(tmp_path):
-    """Neither does `compat`, which looks names of spaCy's up when they are needed."""
     code = (
-        "import sys, spacy_rootmind.compat; "
+        "import sys, spacy_rootmind; "
         "print([m for m in ('spacy', 'thinc', 'torch', 'transformers') if m in sys.modules])"
     )
     assert run_python(code, cwd=tmp_path) == "[]"

@@ -9,8 +9,7 @@ import pyarrow as pa
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from spacy_rootmind.bulk.schema import SENTENCES
-from spacy_rootmind.bulk.to_rows import Row, sentence_batch, sentence_rows
+from spacy_rootmind.bulk.rows import SENTENCES, Row, sentence_batch, sentence_rows
 from spacy_rootmind.formats.jsonl import make_record
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
 from spacy_rootmind.parsing.settings import ParserSettings
@@ -44,6 +43,9 @@ class ArrowParser:
         Other attributes of `ParserSettings`, such as `confidence=True`.
     """
 
+    # Results have one row per sentence, in the order of the input.
+    schema = SENTENCES
+
     def __init__(
         self,
         pipeline: str | Path | ParserSettings,
@@ -59,11 +61,6 @@ class ArrowParser:
         self.text = text
         self.tokens = tokens
         self.id_column = id_column
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Schema of the results: one row per sentence, in the order of the input."""
-        return SENTENCES
 
     def __call__(self, data: pa.Table | pa.RecordBatch) -> pa.Table:
         """Parse a table or a record batch.
@@ -105,10 +102,7 @@ class ArrowParser:
                 yield Failure(file, first_row + row, str(error), name=fields.get("id"))
 
     def identity(self) -> dict[str, Any]:
-        """Return what parses depend on, except the input, as JSON values.
-
-        Raises ValueError if the pipeline cannot be loaded.
-        """
+        """Return what parses depend on, except the input, as JSON values."""
         return {**self._load()[2], "columns": [self.id_column, self.text, self.tokens]}
 
     def _load(self) -> tuple[Language, threading.Lock, dict[str, Any]]:
@@ -123,10 +117,7 @@ class ArrowParser:
     def parse(
         self, records: InputRecords, counts: Counts | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Parse documents; yield batches of rows, in order, and add to the counts.
-
-        Raises ValueError if the pipeline cannot be loaded.
-        """
+        """Parse documents; yield batches of rows, in order, and add to the counts."""
         rows: list[Row] = []
         counts = Counts() if counts is None else counts
         for found in self.convert(records, sentence_rows, counts):
@@ -146,9 +137,6 @@ class ArrowParser:
         convert: Callable[[Doc, InputRecord], Result],
         counts: Counts,
     ) -> Iterator[tuple[InputRecord, Result] | Failure]:
-        """Parse documents; as `parsing.stream.convert_records`.
-
-        Raises ValueError if the pipeline cannot be loaded.
-        """
+        """Parse documents; as `parsing.stream.convert_records`."""
         nlp, lock, _ = self._load()
         yield from convert_records(nlp, records, self.settings, convert, counts, lock)

@@ -61,10 +61,7 @@ Results = Iterator[tuple[Item, Any]]
 
 @contextmanager
 def connect(scheduler: str | None, n_workers: int) -> Iterator[Client]:
-    """Connect to a scheduler, by its address; by default, start one with processes as workers.
-
-    Raises OSError if there is none at this address.
-    """
+    """Connect to a scheduler, by its address; by default, start one with processes as workers."""
     with ExitStack() as stack:
         cluster = scheduler
         if scheduler is None:
@@ -105,7 +102,7 @@ def results(
 ) -> Results[Item]:
     """Call a function on the workers, for a limited number of items at a time.
 
-    `options` are options of `Client.map`. Raises the same errors as `run_parts`.
+    `options` are options of `Client.map`.
     """
     waiting = iter(items)
     running: dict[Future, Item] = {}

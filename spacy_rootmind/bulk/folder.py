@@ -2,7 +2,7 @@
 
 - `parts/part-0000000.parquet`, ...: the parses of each part of the input; also `.conllu`, `.jsonl`
   and `.spacy`. There is nothing else in `parts`, so that any reader can read it as a folder.
-- `_done/part-0000000.json`, ...: the done-markers of formats other than Parquet.
+- `_done/part-0000000.json`, ...: the markers of the parts that are done.
 - `_manifest.json`: everything that the output depends on, with the input files, and the part of the
   input that each file holds: the number of the input file, start and stop, in bytes or rows, and
   size.
@@ -15,12 +15,12 @@ from dataclasses import asdict
 
 import fsspec
 
-from spacy_rootmind.bulk.part import Job, describe_differences, is_temporary, new_file
-from spacy_rootmind.bulk.schema import VERSION
+from spacy_rootmind.bulk.part import DONE, Job, describe_differences, is_temporary, new_file
+from spacy_rootmind.bulk.rows import VERSION
 from spacy_rootmind.bulk.sources import Part, Source
 from spacy_rootmind.parsing.settings import RunError
 
-FORMAT = 2
+FORMAT = 3
 MANIFEST = "_manifest.json"
 # Files that are cut at a time.
 READERS = 4
@@ -40,11 +40,7 @@ class OutputFolder:
         self.identity = json.loads(json.dumps(identity))
 
     def start(self, cut: Callable[[Source], Cuts]) -> list[Part]:
-        """Open the folder, and return all parts of the run; a new run cuts its input.
-
-        Raises RunError if the folder holds other files, or a run with other settings or
-        another input. Raises OSError if it cannot be read or written.
-        """
+        """Open the folder, and return all parts of the run; a new run cuts its input."""
         if not self._has_run():
             self._check_empty()
             with ThreadPoolExecutor(READERS) as pool:
@@ -78,8 +74,7 @@ class OutputFolder:
     def done(self, parts: list[Part]) -> list[Part]:
         """List the parts that are finished."""
         self.fs.invalidate_cache()
-        folder = self.job.done_name(0).split("/")[0]
-        names = {f"{folder}/{name}" for name in self._names(folder)}
+        names = {f"{DONE}/{name}" for name in self._names(DONE)}
         return [part for part in parts if self.job.done_name(part.number) in names]
 
     def remove_temporary(self) -> None:
@@ -98,31 +93,17 @@ class OutputFolder:
             stream.write(json.dumps(manifest).encode())
 
     def _read_manifest(self) -> list[Part]:
-        try:
-            manifest = json.loads(self.fs.cat_file(self.manifest))
-            run, places = manifest["run"], manifest["parts"]
-            before = [Source(**source) for source in manifest["inputs"]]
-        except (ValueError, KeyError, TypeError) as error:
+        manifest = json.loads(self.fs.cat_file(self.manifest))
+        sources = [Source(**source) for source in manifest["inputs"]]
+        before, now = manifest["run"] | _versions(sources), self.identity | _versions(self.sources)
+        if changes := describe_differences(before, now):
             raise RunError(
-                f"{self.manifest} is damaged, or of another version: {error!r}",
-                "Give another --output.",
-            ) from error
-        for what, expected, changes in (
-            ("with other settings", "settings", describe_differences(run, self.identity)),
-            ("of another input", "files", _changes(before, self.sources)),
-        ):
-            if changes:
-                raise RunError(
-                    f"{self.path} has parses {what}",
-                    f"{'; '.join(changes)}. Use the same {expected}, or give another --output.",
-                )
-        return [
-            Part(number, self.sources[file], *place) for number, (file, *place) in enumerate(places)
-        ]
+                f"{self.path} has parses with other settings, or of another input",
+                f"{'; '.join(changes[:3])}. Use the same ones, or give another --output.",
+            )
+        parts = enumerate(manifest["parts"])
+        return [Part(number, sources[file], *place) for number, (file, *place) in parts]
 
 
-def _changes(before: list[Source], now: list[Source]) -> list[str]:
-    """Say what differs between two lists of files, at most three of them."""
-    changes = [f"no longer given: {source.url}" for source in before if source not in now]
-    changes += [f"not there before: {source.url}" for source in now if source not in before]
-    return changes[:3] or ["the files are in a different order"] * (before != now)
+def _versions(sources: list[Source]) -> dict[str, str]:
+    return {source.url: f"{source.form}, version {source.version}" for source in sources}

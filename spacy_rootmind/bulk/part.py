@@ -1,17 +1,16 @@
 """The work of one worker: parsing a part of the input and writing its file.
 
-A file has a temporary name until it is complete, and is then renamed. Parquet holds its own counts
-and errors; a file of another format has a done-marker `_done/part-0000000.json`: the counts of
-documents, sentences, words and errors, and a list of the documents that have no parse. A part that
-is done is not parsed again. So each part is in the output exactly once, however often it is
-started.
+A file has a temporary name until it is complete, and is then renamed. A part that is done has a
+marker, `_done/part-0000000.json`: the counts of documents, sentences, words and errors, and a list
+of the documents without a parse, which are rows in Parquet. It is not parsed again. So each part is
+in the output exactly once, however often it is started.
 """
 
 import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 from uuid import uuid4
@@ -30,10 +29,6 @@ from spacy_rootmind.parsing.stream import Counts
 
 # The folders of files with parses, and of done-markers.
 PARTS, DONE = "parts", "_done"
-# Names of temporary files, outside the folder of parses.
-TEMPORARY = ".bulk-{unique}.tmp"
-# In the metadata of Parquet.
-COUNTS = "spacy_rootmind.bulk.counts"
 
 
 @dataclass(frozen=True)
@@ -45,8 +40,8 @@ class Job:
 
     parser: ArrowParser
     output: str
-    form: str = PARQUET
-    identity: dict[str, Any] = field(default_factory=dict)
+    form: str
+    identity: dict[str, Any]
 
     def check(self) -> None:
         """Check that this process has the same pipeline as the one that started the run."""
@@ -66,12 +61,11 @@ class Job:
 
     def done_name(self, number: int) -> str:
         """Return the name of the file that is there when a part is done."""
-        return self.data_name(number) if self.form == PARQUET else f"{DONE}/part-{number:07}.json"
+        return f"{DONE}/part-{number:07}.json"
 
 
-def describe_differences(before: Any, now: dict[str, Any]) -> list[str]:
+def describe_differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """Describe which settings differ, one by one."""
-    before = before if isinstance(before, dict) else {}
     return [
         f"{key}: was {before.get(key)!r}, now {now.get(key)!r}"
         for key in sorted({*before, *now})
@@ -84,9 +78,6 @@ def parse_part(job: Job, part: Part, killers: frozenset[int] = frozenset()) -> C
 
     `killers` are the numbers of documents in the part that killed their processes: they are not
     parsed, and become errors.
-
-    Raises RunError if the pipeline is missing or another one. Raises OSError if reading or writing
-    fails.
     """
     fs, folder = fsspec.core.url_to_fs(job.output)
     done = job.done_name(part.number)
@@ -96,10 +87,8 @@ def parse_part(job: Job, part: Part, killers: frozenset[int] = frozenset()) -> C
     counts = Counts()
     records = without_killers(read_part(part, job.parser), killers)
     with new_file(fs, folder, job.data_name(part.number)) as stream:
-        if job.form == PARQUET:
-            write_rows(job.parser, records, stream, counts)
-            return counts
-        failed = write_docs(job, records, stream, counts)
+        write = write_rows if job.form == PARQUET else write_docs
+        failed = write(job, records, stream, counts)
     with new_file(fs, folder, done) as stream:
         marker = {"counts": counts, "failed": failed}
         stream.write(json.dumps(marker, indent=1).encode("utf8"))
@@ -108,8 +97,8 @@ def parse_part(job: Job, part: Part, killers: frozenset[int] = frozenset()) -> C
 
 @contextmanager
 def new_file(fs: Any, folder: str, name: str) -> Iterator[Any]:
-    """Write a file under a temporary name, and rename it when it is complete."""
-    temporary = f"{folder}/" + TEMPORARY.format(unique=uuid4().hex)
+    """Write a file under a temporary name in the output folder; rename it when it is complete."""
+    temporary = f"{folder}/.bulk-{uuid4().hex}.tmp"
     fs.makedirs(f"{folder}/{name}".rsplit("/", 1)[0], exist_ok=True)
     try:
         with fs.open(temporary, "wb") as stream:
@@ -139,18 +128,17 @@ def without_killers(records: InputRecords, killers: frozenset[int]) -> InputReco
             yield record
 
 
-# --- Parquet -----------------------------------------------------------------------------------
+# --- formats -----------------------------------------------------------------------------------
 
 
-def write_rows(parser: ArrowParser, records: InputRecords, stream: Any, counts: Counts) -> None:
-    """Write the rows of documents as Parquet, with their counts in the metadata."""
-    with pq.ParquetWriter(stream, parser.schema, compression="zstd") as writer:
-        for batch in parser.parse(records, counts):
+def write_rows(
+    job: Job, records: InputRecords, stream: Any, counts: Counts
+) -> list[dict[str, Any]]:
+    """Write the rows of documents as Parquet, which has those without a parse as well."""
+    with pq.ParquetWriter(stream, job.parser.schema, compression="zstd") as writer:
+        for batch in job.parser.parse(records, counts):
             writer.write_batch(batch)
-        writer.add_key_value_metadata({COUNTS: json.dumps(counts)})
-
-
-# --- other formats -----------------------------------------------------------------------------
+    return []
 
 
 def write_docs(
@@ -185,10 +173,7 @@ def write_docs(
 
 def read_counts(fs: Any, path: str) -> Counts:
     """Read the counts of a part that is done."""
-    with fs.open(path, "rb") as stream:
-        if path.endswith(".json"):
-            return Counts(json.load(stream)["counts"])
-        return Counts(json.loads(pq.read_metadata(stream).metadata[COUNTS.encode()]))
+    return Counts(json.loads(fs.cat_file(path))["counts"])
 
 
 def count_documents(job: Job, part: Part) -> int:

@@ -23,14 +23,7 @@ from spacy_rootmind.bulk.arrow_parser import ID_COLUMN, ArrowParser
 from spacy_rootmind.formats.docbin import read_docs
 from spacy_rootmind.formats.lines import InputError, Line, read_lines, short_names
 from spacy_rootmind.formats.records import InputRecords
-from spacy_rootmind.formats.registry import (
-    DOCS,
-    IN_BLOCKS,
-    PARAGRAPHS,
-    PARQUET,
-    READERS,
-    SUFFIXES,
-)
+from spacy_rootmind.formats.registry import DOCS, IN_BLOCKS, PARAGRAPHS, PARQUET, READERS, SUFFIXES
 from spacy_rootmind.formats.text import is_blank
 
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
@@ -51,11 +44,6 @@ class Source:
     size: int
     version: str
 
-    @property
-    def place(self) -> str:
-        """The path or URL of the file, for messages."""
-        return self.url.removeprefix("file://")
-
 
 @dataclass(frozen=True)
 class Part:
@@ -75,10 +63,7 @@ class Part:
 
 
 def list_sources(names: Sequence[str], form: str | None = None) -> list[Source]:
-    """List the files of inputs: files, folders of files of known formats, patterns, URLs.
-
-    Raises InputError if a file does not exist, or its format is not known.
-    """
+    """List the files of inputs: files, folders of files of known formats, patterns, URLs."""
     sources = []
     for name in names:
         try:
@@ -123,9 +108,7 @@ def _source(fs: Any, place: str, form: str | None) -> Source:
             f"cannot tell the format of {url} from its suffix: expected {', '.join(FORMS)}, "
             f"also with {' or '.join(COMPRESSIONS)}, or --from"
         )
-    compression = None
-    if form != PARQUET:
-        compression = COMPRESSIONS.get(PurePosixPath(place.lower()).suffix)
+    compression = COMPRESSIONS.get(PurePosixPath(place.lower()).suffix)
     return Source(url, url, form, compression, fs.size(place), fs.ukey(place))
 
 
@@ -136,8 +119,6 @@ def cut_source(source: Source, part_bytes: int, parser: ArrowParser) -> list[tup
     """Cut a file into parts: start, stop and approximate size of each.
 
     A file that cannot be read is one part, whose worker reports the error.
-
-    Raises InputError if Parquet lacks a column.
     """
     parts: list[tuple[int, int, int]] = []
     if source.form == PARQUET:
@@ -146,7 +127,7 @@ def cut_source(source: Source, part_bytes: int, parser: ArrowParser) -> list[tup
         except (OSError, pa.ArrowInvalid):
             pass
         except ValueError as error:
-            raise InputError(f"cannot read {source.place}: {error}") from error
+            raise InputError(f"cannot read {source.url}: {error}") from error
     elif source.form != DOCS and source.compression is None:
         stops = [*range(part_bytes, source.size, part_bytes), source.size]
         parts = [(start, stop, stop - start) for start, stop in pairwise([0, *stops])]
@@ -161,9 +142,8 @@ def _cut_rows(source: Source, part_bytes: int, parser: ArrowParser) -> list[tupl
         # Without ids, rows are named by their places.
         parser.check_columns([*file.schema_arrow.names, ID_COLUMN])
         groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
-    n_rows, n_bytes = (
-        sum(getattr(group, name) for group in groups) for name in ("num_rows", "total_byte_size")
-    )
+    n_rows = sum(group.num_rows for group in groups)
+    n_bytes = sum(group.total_byte_size for group in groups)
     step = max(1, n_rows * part_bytes // max(n_bytes, 1))
     stops = [*range(step, n_rows, step), n_rows]
     return [(i, j, n_bytes * (j - i) // n_rows) for i, j in pairwise([0, *stops]) if j > i]
@@ -173,10 +153,7 @@ def _cut_rows(source: Source, part_bytes: int, parser: ArrowParser) -> list[tupl
 
 
 def read_part(part: Part, parser: ArrowParser) -> InputRecords:
-    """Read the documents of a part.
-
-    Raises OSError if reading fails.
-    """
+    """Read the documents of a part."""
     source = part.source
     if source.form == PARQUET:
         yield from _read_rows(part, parser)
@@ -187,8 +164,11 @@ def read_part(part: Part, parser: ArrowParser) -> InputRecords:
             return
         if part.start:
             stream.seek(part.start - 1)
-        own = _own_blocks if source.form in IN_BLOCKS else _own_lines
-        lines = own(_lines(stream, part.start), part)
+        lines = _lines(stream, part.start)
+        if source.form in IN_BLOCKS:
+            lines = _own_blocks(lines, part)
+        else:
+            lines = takewhile(lambda line: line.number < part.stop or is_blank(line), lines)
         # Empty lines belong to what they follow, which is in an earlier part.
         lines = dropwhile(is_blank, lines) if part.start else lines
         yield from READERS[source.form](source.name, lines)
@@ -215,10 +195,6 @@ def _lines(stream: BinaryIO, start: int) -> Iterator[Line]:
     for end, data in lines:
         yield Line(begin, data)
         begin = end
-
-
-def _own_lines(lines: Iterable[Line], part: Part) -> Iterator[Line]:
-    return takewhile(lambda line: line.number < part.stop or is_blank(line), lines)
 
 
 def _own_blocks(lines: Iterable[Line], part: Part) -> Iterator[Line]:

@@ -28,11 +28,10 @@ from spacy_rootmind.formats.lines import InputError
 from spacy_rootmind.parsing.settings import ParserSettings, RunError
 
 COMMAND = "python -m spacy_rootmind"
-HELP = """Make a training config with root_mst, or parse files."""
 
 app = typer.Typer(
     name="spacy_rootmind",
-    help=HELP,
+    help="Make a training config with root_mst, or parse files.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -79,13 +78,11 @@ def bulk_command(pipeline: Pipeline, overrides: Overrides = None, **values: Any)
     with an error in Parquet, or is listed next to its part, and the exit code is 1.
     """
     options = make_options(BulkOptions, overrides, pipeline=pipeline, **values)
-    if options.n_workers == 0:
-        raise RunError("Expected --n-workers to be positive or -1, received 0")
     try:
         from spacy_rootmind.cli.bulk import bulk
     except ImportError as error:
         raise RunError(
-            f"Cannot import {error.name or 'pyarrow'}",
+            f"Cannot import {error.name}",
             "Install what `bulk` needs: python -m pip install pyarrow distributed fsspec",
         ) from error
     raise typer.Exit(bulk(options))
@@ -121,8 +118,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         # A character that the terminal cannot show is escaped instead of raising an error.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    signals = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, stop) for number in signals]
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
     try:
         app(prog_name=COMMAND)
     except Interrupted as error:
@@ -139,9 +136,6 @@ def main() -> None:
             os.dup2(nowhere, stream.fileno())
     except OSError as error:
         fail(f"Cannot read or write: {error}")
-    finally:
-        for number, handler in zip(signals, before, strict=True):
-            signal.signal(number, handler)
     # Otherwise, Typer has ended the program.
     sys.exit(1)
 

@@ -7,19 +7,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
 
+from tqdm import tqdm
+
 from spacy_rootmind.bulk.arrow_parser import ArrowParser
 from spacy_rootmind.bulk.engine import HINT, connect, run_parts
 from spacy_rootmind.bulk.folder import OutputFolder
 from spacy_rootmind.bulk.part import Job, read_counts
 from spacy_rootmind.bulk.sources import END, Part, Source, cut_source, list_sources
-from spacy_rootmind.cli.messages import (
-    Bar,
-    Messages,
-    amounts,
-    numbered,
-    progress_bar,
-    warn_of_guidelines,
-)
+from spacy_rootmind.cli.messages import Messages, amounts, progress_bar, warn_of_guidelines
 from spacy_rootmind.cli.options import BulkOptions
 from spacy_rootmind.formats.registry import PARQUET
 from spacy_rootmind.parsing.settings import RunError
@@ -50,10 +45,7 @@ class Progress:
 
 
 def bulk(options: BulkOptions) -> int:
-    """Run the command; returns the exit code.
-
-    Raises RunError, InputError or OSError if it cannot start, or has to stop.
-    """
+    """Run the command; returns the exit code."""
     messages = Messages(options.quiet)
     form = options.to_format
     options.settings.check_output(form)
@@ -105,10 +97,10 @@ def _run(
     job: Job,
     parts: Sequence[Part],
     progress: Progress,
-    bar: Bar,
+    bar: tqdm,
     messages: Messages,
 ) -> None:
-    n_workers = (os.cpu_count() or 1) if options.n_workers == -1 else options.n_workers
+    n_workers = options.n_workers or os.cpu_count() or 1
     try:
         with connect(options.scheduler, min(n_workers, len(parts))) as client:
             messages.show("info", f"Dashboard: {client.dashboard_link}")
@@ -131,7 +123,7 @@ def _report(options: BulkOptions, messages: Messages, progress: Progress, n_part
     total, failed, errors = progress.total, progress.failed, errors_in(progress.total)
     speed = f" ({progress.words_a_second:,.0f} words per second)" if progress.words else ""
     summary = (
-        f"{amounts(total)} in {numbered(n_parts - len(failed), 'part')} in {options.output}{speed}"
+        f"{amounts(total)} in {n_parts - len(failed)} of {n_parts} parts in {options.output}{speed}"
     )
     if errors:
         kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(errors.items()))
@@ -139,9 +131,7 @@ def _report(options: BulkOptions, messages: Messages, progress: Progress, n_part
         messages.show("warn", f"Errors, in {place}: {kinds}")
     warn_of_guidelines(messages, total)
     for part, error in failed:
-        place = (
-            f"{part.source.place}, {part.start} to {'its end' if part.stop == END else part.stop}"
-        )
+        place = f"{part.source.url}, {part.start} to {'its end' if part.stop == END else part.stop}"
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
         messages.show("fail", f"Part {part.number} ({place}): {reason}")
     if failed:

@@ -3,7 +3,6 @@
 It is one of the configs that ship, with the sections of other components in `shared_vectors.cfg`.
 """
 
-import os
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -41,12 +40,12 @@ FIT_TOKENIZER = {"@callbacks": "spacy_rootmind.fit_tokenizer.v1", "path": "${pat
 
 def init_config(output: Path, options: ConfigOptions, *, force: bool = False) -> None:
     """Write a training config to a file, or to stdout for "-", and say how to use it."""
-    if str(output) == "-":
-        print(make_config(options).to_str())
-        return
-    if os.path.exists(output) and not force:
-        raise RunError(f"{output} exists: use --force to overwrite it")
     text = make_config(options).to_str()
+    if str(output) == "-":
+        print(text)
+        return
+    if output.exists() and not force:
+        raise RunError(f"{output} exists: use --force to overwrite it")
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(text + "\n", encoding="utf8")
     messages = Messages()
@@ -67,10 +66,7 @@ def init_config(output: Path, options: ConfigOptions, *, force: bool = False) ->
 
 
 def make_config(options: ConfigOptions) -> Config:
-    """Make a complete training config.
-
-    Raises RunError if spaCy has no such language or component, or options contradict others.
-    """
+    """Make a complete training config."""
     names = component_names(options)
     shipped = Config().from_disk(CONFIGS / f"{options.encoder or 'cpu'}.cfg", interpolate=False)
     others = Config().from_disk(OTHERS, interpolate=False)
@@ -125,10 +121,7 @@ def tag_whitespace(config: Config, rule: dict[str, Any]) -> None:
 
 
 def filled(config: Config) -> Language:
-    """Make the pipeline of a config; its own config has everything that has been left out.
-
-    Raises RunError if spaCy refuses it.
-    """
+    """Make the pipeline of a config; its own config has everything that has been left out."""
     # These depend on the language and the components.
     del config["nlp"]["tokenizer"], config["training"]["score_weights"]
     try:
@@ -187,10 +180,7 @@ def is_listening(section: dict[str, Any] | None) -> bool:
 
 
 def component_names(options: ConfigOptions) -> list[str]:
-    """List the components, with those that belong to others and without the shared vectors.
-
-    Raises RunError if the parser is missing, or options contradict others.
-    """
+    """List the components, with those that belong to others and without the shared vectors."""
     choices = (options.transformer, options.curated, options.vectors)
     if sum(choice is not None for choice in choices) > 1:
         raise RunError("Expected one of --transformer, --curated and --vectors at most")

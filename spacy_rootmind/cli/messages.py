@@ -9,10 +9,8 @@ from wasabi import Printer
 from spacy_rootmind.annotation.details import BROKEN, NOT_PROVEN
 from spacy_rootmind.parsing.stream import Counts, errors_in
 
-
-def numbered(number: int, noun: str) -> str:
-    """Write a number with a noun in the singular or plural."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+# Its monitor thread would interfere with forking.
+tqdm.monitor_interval = 0
 
 
 def amounts(counts: Counts) -> str:
@@ -22,18 +20,12 @@ def amounts(counts: Counts) -> str:
         "sentence": counts["sentences"],
         "word": counts["words"],
     }
-    return ", ".join(numbered(number, noun) for noun, number in numbers.items())
+    return ", ".join(f"{number} {noun}{'s' * (number != 1)}" for noun, number in numbers.items())
 
 
-class Bar(tqdm):
-    """A progress bar without tqdm's monitor thread, which would interfere with forking."""
-
-    monitor_interval = 0
-
-
-def progress_bar(total: int | None, unit: str, *, quiet: bool, initial: int = 0) -> Bar:
+def progress_bar(total: int | None, unit: str, *, quiet: bool, initial: int = 0) -> tqdm:
     """Make a progress bar, over bytes if the unit is "B", which is shown on a terminal."""
-    return Bar(
+    return tqdm(
         desc="Parsing",
         total=total,
         initial=initial,
@@ -57,7 +49,7 @@ class Messages:
         """Print a message; `style` is good, info, warn or fail."""
         if self.quiet and style in ("good", "info"):
             return
-        with Bar.external_write_mode(file=sys.stderr), redirect_stdout(sys.stderr):
+        with tqdm.external_write_mode(file=sys.stderr), redirect_stdout(sys.stderr):
             getattr(self._printer, style)(title, text)
 
 

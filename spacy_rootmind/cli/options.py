@@ -13,11 +13,9 @@ from typer import Argument, Option
 from spacy_rootmind.formats.registry import (
     BULK_INPUTS,
     BULK_OUTPUTS,
-    OUTPUT_SUFFIXES,
     PARQUET,
     PARSE_INPUTS,
     PARSE_OUTPUTS,
-    SUFFIXES,
 )
 from spacy_rootmind.parameters import descriptions, with_fields
 from spacy_rootmind.parsing.settings import ParserSettings, RunError, choice
@@ -52,25 +50,12 @@ class ParseOptions:
     """A text to parse instead of files; may be repeated."""
     output: Annotated[str, Option("--output", "-o")] = STDOUT
     """File to write; - for stdout."""
-    from_format: Annotated[
-        str | None,
-        choice(
-            "--from",
-            "-f",
-            of=PARSE_INPUTS,
-            help=f"Input format; by default from the suffix ({', '.join(SUFFIXES)})",
-        ),
-    ] = None
-    to_format: Annotated[
-        str | None,
-        choice(
-            "--to",
-            "-t",
-            of=PARSE_OUTPUTS,
-            help=f"Output format; by default from the suffix ({', '.join(OUTPUT_SUFFIXES)}). "
-            "tree, the default for --text, is drawn for reading",
-        ),
-    ] = None
+    from_format: Annotated[str | None, choice("--from", "-f", of=PARSE_INPUTS)] = None
+    """Input format; by default from the suffix."""
+    to_format: Annotated[str | None, choice("--to", "-t", of=PARSE_OUTPUTS)] = None
+    """Output format; by default from the suffix; tree, the default for --text, is drawn for
+    reading.
+    """
     force: Force = False
     quiet: Quiet = False
 
@@ -113,8 +98,8 @@ class BulkOptions:
     """Size of the parts that the input is cut into; when a process dies, its part is parsed again;
     by default up to 4 MiB.
     """
-    n_workers: Annotated[int, Option("--n-workers", "-n", min=-1)] = -1
-    """Processes, without --scheduler; -1 for one per core."""
+    n_workers: Annotated[int | None, Option("--n-workers", "-n", min=1)] = None
+    """Processes, without --scheduler; by default one per core."""
     scheduler: Annotated[str | None, Option("--scheduler", metavar="ADDRESS")] = None
     """Run on the workers of this dask scheduler, such as tcp://host:8786."""
     quiet: Quiet = False
@@ -129,8 +114,7 @@ class ConfigOptions:
     pipeline: Annotated[str, Option("--pipeline", "-p", metavar="NAMES")] = "root_mst"
     """Components, separated by commas, without tok2vec and transformer."""
     transformer: Annotated[str | None, Option("--transformer", "-t", metavar="ENCODER")] = None
-    """Fine-tune this encoder with spacy-transformers: a name on the Hugging Face hub, or a folder.
-    """
+    """Fine-tune this encoder with spacy-transformers: a name on Hugging Face's hub, or a folder."""
     curated: Annotated[str | None, Option("--curated", metavar="ENCODER")] = None
     """Fine-tune this encoder with spacy-curated-transformers."""
     vectors: Annotated[str | None, Option("--vectors", metavar="NAME")] = None

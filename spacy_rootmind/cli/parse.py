@@ -1,7 +1,9 @@
 """The command `parse`: parses files with a pipeline, in one process, and writes files."""
 
+import os
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -10,19 +12,12 @@ from typing import Any, BinaryIO
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from spacy_rootmind.cli.messages import (
-    Messages,
-    amounts,
-    progress_bar,
-    warn_of_guidelines,
-)
+from spacy_rootmind.cli.messages import Messages, amounts, progress_bar, warn_of_guidelines
 from spacy_rootmind.cli.options import ParseOptions
-from spacy_rootmind.cli.outputs import new_file, partial_path
 from spacy_rootmind.formats.lines import STDIN, check_inputs
 from spacy_rootmind.formats.records import Failure, InputRecord
 from spacy_rootmind.formats.registry import (
     CONLLU,
-    DOCS,
     OUTPUT_SUFFIXES,
     PARSE_OUTPUTS,
     TREE,
@@ -38,10 +33,7 @@ DRAWN_ARCS = 0.05
 
 
 def parse(options: ParseOptions) -> int:
-    """Run the command; returns the exit code.
-
-    Raises RunError, InputError if it cannot start, or has to stop.
-    """
+    """Run the command; returns the exit code."""
     try:
         form = output_format(options)
         options.settings.check_output(form)
@@ -69,10 +61,7 @@ def with_defaults(options: ParseOptions, to_format: str) -> ParseOptions:
 
 
 def output_format(options: ParseOptions) -> str:
-    """Find the format from the suffix of the output; for a stream, trees of texts, else CoNLL-U.
-
-    Raises RunError if the suffix is not known.
-    """
+    """Find the format from the suffix of the output; for a stream, trees of texts, else CoNLL-U."""
     if options.to_format is not None:
         return options.to_format
     if options.is_stdout:
@@ -87,13 +76,8 @@ def output_format(options: ParseOptions) -> str:
     return form
 
 
-def open_output(options: ParseOptions, form: str) -> AbstractContextManager[BinaryIO]:
-    """Open the output.
-
-    Raises RunError if it is also an input, or may not be written.
-    """
-    if options.is_stdout and form == DOCS:
-        raise RunError("Cannot write Docs to stdout", "Give --output FILE.")
+def open_output(options: ParseOptions) -> AbstractContextManager[BinaryIO]:
+    """Open the output, which may not be an input as well."""
     if options.is_stdout:
         return nullcontext(sys.stdout.buffer)
     path = Path(options.output)
@@ -104,13 +88,54 @@ def open_output(options: ParseOptions, form: str) -> AbstractContextManager[Bina
     return new_file(path, force=options.force)
 
 
+@contextmanager
+def new_file(path: Path, *, force: bool) -> Iterator[BinaryIO]:
+    """Write a file, which is called `NAME.partial` until the end, and removed after an error.
+
+    Without --force, no file is overwritten, also none that another run has completed meanwhile.
+    """
+    partial = partial_path(path)
+    if path.exists() and not path.is_file():
+        raise RunError(f"{path} is a folder or a device", "Give a file as --output.")
+    if path.exists() and not force:
+        raise RunError(f"{path} already exists", "It is complete; overwrite it with --force.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if force:
+        partial.unlink(missing_ok=True)
+    try:
+        with open(partial, "xb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        if path.exists() and not force:
+            raise RunError(
+                f"Another run has completed {path} in the meantime",
+                "Run again with another --output, or with --force to overwrite it.",
+            )
+        os.replace(partial, path)
+    except FileExistsError as error:
+        raise RunError(
+            f"{partial} exists, from a run that did not finish or is still running",
+            "If none is running, start again with --force. For large corpora, use `bulk`, which "
+            "continues where it stopped.",
+        ) from error
+    except BaseException:
+        with suppress(OSError):
+            partial.unlink()
+        raise
+
+
+def partial_path(path: Path) -> Path:
+    """Return the path of an unfinished output."""
+    return Path(f"{path}.partial")
+
+
 class ParseRun:
     """One run of the command, from the inputs to the report."""
 
     def __init__(self, options: ParseOptions, nlp: Language, form: str) -> None:
         self.options = options
         self.nlp = nlp
-        self.form = form
         self.output = make_output(form)
         self.messages = Messages(options.quiet)
         self.counts = Counts()
@@ -118,12 +143,9 @@ class ParseRun:
         self._file: str | None = None
 
     def run(self) -> int:
-        """Parse all records; returns the exit code.
-
-        Raises RunError if all of them fail, so that there is no output.
-        """
+        """Parse all records; returns the exit code."""
         start = perf_counter()
-        with open_output(self.options, self.form) as stream:
+        with open_output(self.options) as stream:
             self._write(stream)
         self._report(perf_counter() - start)
         return 1 if errors_in(self.counts) else 0
@@ -152,12 +174,9 @@ class ParseRun:
 
     def _report(self, seconds: float) -> None:
         counts = self.counts
-        if counts["documents"]:
-            speed = counts["words"] / max(seconds, 1e-9)
-            written = f"Wrote {amounts(counts)} to {self.options.output_name}"
-            self.messages.show("good", f"{written} ({speed:,.0f} words per second)")
-        else:
-            self.messages.show("warn", "The input has nothing to parse")
+        speed = counts["words"] / max(seconds, 1e-9)
+        written = f"Wrote {amounts(counts)} to {self.options.output_name}"
+        self.messages.show("good", f"{written} ({speed:,.0f} words per second)")
         warn_of_guidelines(self.messages, counts)
         n_errors = sum(errors_in(counts).values())
         if n_errors:
@@ -173,11 +192,7 @@ class ParseRun:
         return prepared
 
     def _warn_of_long_runs(self, record: InputRecord) -> None:
-        if record.long_runs:
-            start, end = max(record.long_runs, key=lambda run: run[1] - run[0])
-            others = f" and {len(record.long_runs) - 1} more" if len(record.long_runs) > 1 else ""
-            self.messages.show(
-                "warn",
-                f"{record.file}:{record.line}: tokenized {end - start} characters without "
-                f"whitespace, from character {start + 1} on{others}, in pieces",
-            )
+        for start, end in record.long_runs:
+            place = f"{record.file}:{record.line}, from character {start + 1} on"
+            what = f"tokenized {end - start} characters without whitespace in pieces"
+            self.messages.show("warn", f"{place}: {what}")

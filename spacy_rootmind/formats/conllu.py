@@ -12,7 +12,6 @@ labels, and the input is valid.
 """
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from urllib.parse import quote
@@ -22,7 +21,6 @@ from spacy.tokens import Doc, Span, Token
 from spacy_rootmind.annotation.extensions import SentenceDetails
 from spacy_rootmind.annotation.words import WordNumbers, read_expansion
 from spacy_rootmind.formats.conllu_sentence import (
-    COLUMNS,
     DEPREL,
     DEPS,
     EMPTY,
@@ -37,9 +35,9 @@ from spacy_rootmind.formats.conllu_sentence import (
     ConlluError,
     Sentence,
     as_column,
+    collapsed,
     escape_spaces,
     format_sentence,
-    has_breaks,
     normalized,
     read_sentence,
     set_misc,
@@ -58,8 +56,6 @@ from spacy_rootmind.formats.records import (
 )
 from spacy_rootmind.formats.text import blocks
 
-# The first line of CoNLL-U Plus.
-GLOBAL_COLUMNS = re.compile(rb"#\s*global\.columns\s*=\s*(.*)")
 OWN_COMMENT = re.compile(r"#\s*(parse_(log_prob|entropy|\d+)|guideline_status)\s*=")
 NEWDOC = re.compile(r"#\s*newdoc\b")
 RESERVED = re.compile(r"[\s/%]")
@@ -95,17 +91,9 @@ def read_conllu(file: str, lines: Iterable[Line]) -> InputRecords:
 
 
 def read_sentences(file: str, lines: Iterable[Line]) -> Iterator[Sentence | Failure]:
-    """Read sentences; an invalid line makes its sentence a failure at that line.
-
-    Nothing is read of CoNLL-U Plus, whose ten columns may be others.
-    """
+    """Read sentences; an invalid line makes its sentence a failure at that line."""
     for block in blocks(lines):
         first = next(block)
-        stated = GLOBAL_COLUMNS.match(first.data or b"")
-        if stated and stated[1].decode("utf8", "replace").split() != COLUMNS:
-            reason = f"expected CoNLL-U, found CoNLL-U Plus: convert it to {' '.join(COLUMNS)}"
-            yield Failure(file, first.number, reason)
-            return
         try:
             yield read_sentence(first.number, chain([first], block))
         except ConlluError as error:
@@ -116,11 +104,7 @@ def read_sentences(file: str, lines: Iterable[Line]) -> Iterator[Sentence | Fail
 
 
 def write_conllu(doc: Doc, record: InputRecord) -> bytes:
-    """Write the sentences of a Doc; whitespace tokens are not words in CoNLL-U.
-
-    Raises ValueError if the pipeline has changed the tokens of the record, or a sentence is not a
-    tree.
-    """
+    """Write the sentences of a Doc; whitespace tokens are not words in CoNLL-U."""
     if record.sentence is not None:
         return _write_conllu_sentence(doc, record, record.sentence).encode("utf8")
     check_unchanged(doc, record)
@@ -155,14 +139,9 @@ def _first_comments(record: InputRecord, number: int) -> list[str]:
 def sent_id(record: InputRecord, number: int) -> str:
     """Name a sentence after its document; UD reserves slashes, and allows no whitespace.
 
-    They are percent-encoded, so that documents with different names have different sentences, as
-    are names that are not in Unicode's normal form C, which UD wants.
+    They are percent-encoded, so that documents with different names have different sentences.
     """
-    name = record.id or "_"
-    if unicodedata.is_normalized("NFC", name):
-        name = RESERVED.sub(lambda found: quote(found[0], safe=""), name)
-    else:
-        name = quote(name, safe="")
+    name = RESERVED.sub(lambda found: quote(found[0], safe=""), normalized(record.id or "_"))
     return f"{name}-{number}"
 
 
@@ -229,7 +208,7 @@ def _space_attributes(doc: Doc, record: InputRecord) -> Iterator[Misc]:
             "SpaceAfter": "No" if not after and default else None,
             "SpacesBefore": escape_spaces(before) if before else None,
             "SpacesAfter": escape_spaces(after) if after not in ("", default) else None,
-            "SpacesInToken": escape_spaces(normalized(word)) if has_breaks(word) else None,
+            "SpacesInToken": escape_spaces(normalized(word)) if collapsed(word) != word else None,
         }
         before = ""
 

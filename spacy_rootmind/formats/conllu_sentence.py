@@ -17,8 +17,7 @@ from spacy_rootmind.annotation.gold import on_cycles
 from spacy_rootmind.formats.lines import Line
 
 ID, FORM, LEMMA, UPOS, XPOS, FEATS, HEAD, DEPREL, DEPS, MISC = range(10)
-COLUMNS = ["ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC"]
-N_COLUMNS = len(COLUMNS)
+N_COLUMNS = 10
 EMPTY = "_"
 
 # At most nine digits, so that the numbers fit into 32 bits.
@@ -219,7 +218,7 @@ def format_sentence(comments: Sequence[str], rows: Sequence[Sequence[str]]) -> s
 
 def as_column(value: str) -> str:
     """Fit a value into a column: whitespace becomes single spaces, an empty value becomes "_"."""
-    return normalized(_collapse(value)) or EMPTY
+    return normalized(collapsed(value)) or EMPTY
 
 
 def normalized(value: str) -> str:
@@ -227,12 +226,8 @@ def normalized(value: str) -> str:
     return unicodedata.normalize("NFC", value)
 
 
-def has_breaks(value: str) -> bool:
-    """Tell whether a column cannot hold the whitespace of a value."""
-    return _collapse(value) != value
-
-
-def _collapse(value: str) -> str:
+def collapsed(value: str) -> str:
+    """Replace whitespace that a column cannot hold by single spaces."""
     return BREAKS.sub(" ", value).strip()
 
 

@@ -9,7 +9,7 @@ from spacy.strings import StringStore
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
-from spacy_rootmind.compat import TRANSFORMER_OUTPUT, gc_unchanged
+from spacy_rootmind.compat import TRANSFORMER_OUTPUT
 from spacy_rootmind.formats.lines import InputError
 from spacy_rootmind.formats.records import InputRecord, check_unchanged
 
@@ -20,8 +20,7 @@ def read_docs(file: str, content: bytes) -> Iterator[InputRecord]:
     Raises InputError if the file is damaged, or no DocBin.
     """
     try:
-        with gc_unchanged():
-            stored = DocBin().from_bytes(content)
+        stored = DocBin().from_bytes(content)
         strings = StringStore(stored.strings)
         words = [[strings[orth] for orth in tokens[:, 0].tolist()] for tokens in stored.tokens]
     # A damaged file can make msgpack and spaCy raise nearly anything.
@@ -45,9 +44,7 @@ def load_doc(stored: DocBin, strings: StringStore, number: int, vocab: Vocab) ->
     # Small numbers are values of other kinds, and names of spaCy's symbols at the same time.
     found = {strings[i] for i in np.unique(alone.tokens[0]).tolist() if i in strings}
     alone.strings = found & stored.strings
-    with gc_unchanged():
-        [doc] = alone.get_docs(vocab)
-    return doc
+    return next(alone.get_docs(vocab))
 
 
 class DocsOutput:
@@ -57,10 +54,7 @@ class DocsOutput:
         self._docs = DocBin(store_user_data=True)
 
     def prepare(self, doc: Doc, record: InputRecord) -> DocBin:
-        """Serialize one Doc by itself, so that an error does not affect the others.
-
-        Raises ValueError if the pipeline has changed the tokens of the record.
-        """
+        """Serialize one Doc by itself, so that an error does not affect the others."""
         check_unchanged(doc, record)
         # Kilobytes per word that nothing reads again.
         user_data: dict[Any, Any] = doc.user_data

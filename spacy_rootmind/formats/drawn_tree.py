@@ -124,11 +124,7 @@ def printable(text: str) -> str:
 
 
 def write_tree(doc: Doc, record: InputRecord) -> bytes:
-    """Draw the sentences of a Doc as text; whitespace tokens are not words, as in CoNLL-U.
-
-    Raises ValueError if the pipeline has changed the tokens of the record, or a sentence is not a
-    tree.
-    """
+    """Draw the sentences of a Doc as text; whitespace tokens are not words, as in CoNLL-U."""
     check_unchanged(doc, record)
     drawn = []
     for sentence in doc.sents:

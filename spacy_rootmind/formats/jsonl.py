@@ -16,12 +16,7 @@ from spacy.tokens import Doc, Span
 from spacy_rootmind.annotation.extensions import SentenceDetails
 from spacy_rootmind.annotation.words import get_words, has_expansions
 from spacy_rootmind.formats.lines import Line
-from spacy_rootmind.formats.records import (
-    Failure,
-    InputRecord,
-    InputRecords,
-    check_unchanged,
-)
+from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords, check_unchanged
 from spacy_rootmind.formats.text import is_blank
 
 # Decimals of the numbers that are written.
@@ -36,26 +31,14 @@ def read_jsonl(file: str, lines: Iterable[Line]) -> InputRecords:
         if is_blank(line):
             continue
         try:
-            yield json_record(file, line.number, line.decode())
-        except ValueError as error:
+            source = line.decode()
+            fields = json.loads(source)
+            if not isinstance(fields, dict):
+                raise ValueError(f'expected an object like {{"text": ...}}, found {source[:40]!r}')
+            texts = fields.get("text"), fields.get("tokens")
+            yield make_record(file, line.number, *texts, fields)
+        except (ValueError, RecursionError) as error:
             yield Failure(file, line.number, f"not a record: {error}")
-        except RecursionError:
-            reason = "not a record: expected brackets that are nested less deeply"
-            yield Failure(file, line.number, reason)
-
-
-def json_record(file: str, line: int, source: str) -> InputRecord:
-    """Read a record.
-
-    Raises ValueError if it is not a JSON object, or has not either text or tokens.
-    """
-    try:
-        fields = json.loads(source)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"invalid JSON, {error.msg} at character {error.pos + 1}") from error
-    if not isinstance(fields, dict):
-        raise ValueError(f'expected an object like {{"text": ...}}, found {source[:40]!r}')
-    return make_record(file, line, fields.get("text"), fields.get("tokens"), fields)
 
 
 def make_record(
@@ -98,10 +81,7 @@ def read_tokens(tokens: Any) -> tuple[list[str], list[bool] | None]:
 
 
 def write_jsonl(doc: Doc, record: InputRecord) -> bytes:
-    """Write a Doc as `Doc.to_json` does, after the other fields of its record.
-
-    Raises ValueError if the pipeline has changed the tokens of the record.
-    """
+    """Write a Doc as `Doc.to_json` does, after the other fields of its record."""
     check_unchanged(doc, record)
     data: dict[str, Any] = {**record.fields, **doc.to_json()}
     for number, sentence in enumerate(doc.sents):

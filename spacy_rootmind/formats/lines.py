@@ -45,12 +45,7 @@ class Line(NamedTuple):
 
 
 def check_inputs(names: Sequence[str]) -> None:
-    """Check that files can be read; "-" is the standard input.
-
-    Raises InputError if one cannot, or the standard input is there several times.
-    """
-    if names.count(STDIN) > 1:
-        raise InputError("expected the standard input (-) at most once, received it several times")
+    """Check that files can be read; "-" is the standard input."""
     for name in names:
         # Not opened: closing a named pipe loses what was written to it.
         if name != STDIN and (os.path.isdir(name) or not os.access(name, os.R_OK)):
@@ -58,10 +53,7 @@ def check_inputs(names: Sequence[str]) -> None:
 
 
 def lines_of(name: str) -> Iterator[Line]:
-    """Read a file line by line.
-
-    Raises InputError if reading fails.
-    """
+    """Read a file line by line."""
     with open_input(name) as stream:
         for number, (_, data) in enumerate(read_lines(stream), start=1):
             yield Line(number, data)
@@ -108,7 +100,5 @@ def open_input(name: str) -> Iterator[BinaryIO]:
     try:
         with nullcontext(sys.stdin.buffer) if name == STDIN else open(name, "rb") as stream:
             yield stream
-    except FileNotFoundError as error:
-        raise InputError(f"file not found: {name}") from error
     except OSError as error:
         raise InputError(f"cannot read {display_name(name)}: {error.strerror or error}") from error

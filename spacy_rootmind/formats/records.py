@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain, pairwise
 from typing import Any
 
 from spacy.language import Language
@@ -15,10 +16,9 @@ from spacy_rootmind.formats.conllu_sentence import FEATS, LEMMA, UPOS, XPOS, Arc
 
 LINE_FEED = re.compile("\n")
 # spaCy's tokenizer takes punctuation off a run character by character and searches the rest each
-# time: minutes for a text of nothing but brackets. Longer runs than the first length are tokenized
-# in pieces of the second one, which is that of nearly no word; the time is then linear.
-LONGEST_RUN, PIECE = 1000, 50
-RUN = re.compile(r"\S+")
+# time: minutes for a text of nothing but brackets. Longer runs than the usual ones are tokenized
+# in pieces, whose length is that of nearly no word; the time is then linear.
+LONG_RUN, PIECE = re.compile(r"(?<!\S)\S{1001,}"), 50
 # Kinds of failures.
 KINDS = INPUT, PIPELINE, KILLED = "input", "pipeline", "killed"
 # The fields of the words of multiword tokens for columns of CoNLL-U.
@@ -86,18 +86,20 @@ class InputRecord:
             return self.load_doc(nlp.vocab)
         if self.words is None:
             return self._tokenize(nlp)
-        starts: list[bool | int | None] | None = None
-        if self.starts is not None:
-            starts = list(self.starts)
+        starts: Any = self.starts
         return Doc(nlp.vocab, words=self.words, spaces=self.spaces, sent_starts=starts)
 
     def _tokenize(self, nlp: Language) -> Doc:
         text = self.text or ""
-        self.long_runs = find_long_runs(nlp, text)
-        # A text beyond spaCy's limit is refused as a whole.
-        if not self.long_runs or len(text) > nlp.max_length:
+        # Languages without spaces between words have other tokenizers, which take any run. A text
+        # beyond spaCy's limit is refused as a whole.
+        if isinstance(nlp.tokenizer, Tokenizer) and len(text) <= nlp.max_length:
+            self.long_runs = [run.span() for run in LONG_RUN.finditer(text)]
+        if not self.long_runs:
             return nlp.make_doc(text)
-        docs = [nlp.tokenizer(piece) for piece in cut(text, self.long_runs, PIECE)]
+        cuts = chain.from_iterable(range(i + PIECE, j, PIECE) for i, j in self.long_runs)
+        pieces = pairwise([0, *cuts, len(text)])
+        docs = [nlp.tokenizer(text[start:end]) for start, end in pieces]
         return Doc.from_docs(docs, ensure_whitespace=False)
 
     def failed(self, error: Exception) -> "Failure":
@@ -108,13 +110,13 @@ class InputRecord:
 
 @dataclass
 class Failure:
-    """A record (or a whole file) that could not be read, parsed or written, and the reason.
+    """A record that could not be read, parsed or written, and the reason.
 
     `kind` is one of `KINDS`; `name` is the record's id, if it is known.
     """
 
     file: str
-    line: int | None
+    line: int
     reason: str
     kind: str = field(default=INPUT, compare=False)
     name: str | None = field(default=None, compare=False)
@@ -132,8 +134,7 @@ class Failure:
         return f"{self.kind}: {self.reason}"
 
     def __str__(self) -> str:
-        place = self.file if self.line is None else f"{self.file}:{self.line}"
-        return f"{place}: {self.reason}"
+        return f"{self.file}:{self.line}: {self.reason}"
 
 
 InputRecords = Iterator[InputRecord | Failure]
@@ -151,25 +152,3 @@ def check_unchanged(doc: Doc, record: InputRecord) -> None:
                 f"the pipeline has changed the {what} that were given: disable the component that "
                 f"{change}, or raise the parser's max_sentence_length"
             )
-
-
-# --- long runs of characters ----------------------------------------------------------------------
-
-
-def find_long_runs(nlp: Language, text: str) -> list[tuple[int, int]]:
-    """Find the start and end of each run of more than `LONGEST_RUN` characters.
-
-    Languages without spaces between words have other tokenizers, which take any run.
-    """
-    if not isinstance(nlp.tokenizer, Tokenizer):
-        return []
-    runs = (run.span() for run in RUN.finditer(text))
-    return [(start, end) for start, end in runs if end - start > LONGEST_RUN]
-
-
-def cut(text: str, runs: list[tuple[int, int]], size: int) -> list[str]:
-    """Split a text within the given runs, after each `size` characters."""
-    places = [0]
-    for start, end in runs:
-        places += range(start + size, end, size)
-    return [text[i:j] for i, j in zip(places, [*places[1:], len(text)], strict=True)]

@@ -77,10 +77,7 @@ def make_output(form: str) -> Output | DocsOutput:
 def read_records(
     names: Sequence[str], form: str | None = None, texts: Sequence[str] = ()
 ) -> InputRecords:
-    """Read texts, then all files: in the given format, or each in the format of its suffix.
-
-    Raises InputError if a file cannot be read.
-    """
+    """Read texts, then all files: in the given format, or each in the format of its suffix."""
     # Bytes of the command line that are not UTF-8 were decoded as surrogates.
     given = (text.encode("utf8", "surrogateescape") for text in texts)
     yield from read_texts("--text", (Line(i, data) for i, data in enumerate(given, start=1)))
@@ -101,10 +98,7 @@ def read_records(
 
 
 def input_format(name: str) -> str:
-    """Find the format of a file from its suffix; the standard input is text.
-
-    Raises InputError if the suffix is not known.
-    """
+    """Find the format of a file from its suffix; the standard input is text."""
     form = TEXT if name == STDIN else SUFFIXES.get(Path(name).suffix.lower())
     if form is None:
         raise InputError(

@@ -37,8 +37,6 @@ def _read(file: str, texts: Iterable[Iterable[Line]]) -> InputRecords:
             last.after += "".join(spaces)
         elif isinstance(found, InputRecord):
             found.before = "".join(spaces)
-        elif last is found:
-            continue
         if last is not None:
             yield last
         last, spaces = found, []

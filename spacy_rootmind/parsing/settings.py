@@ -29,7 +29,7 @@ class RunError(ValueError):
         self.text = text
 
 
-def choice(*flags: str, of: Sequence[str], help: str | None = None) -> Any:
+def choice(*flags: str, of: Sequence[str]) -> Any:
     """Make an option whose values are the given ones."""
 
     def check(value: str | None) -> str | None:
@@ -37,7 +37,7 @@ def choice(*flags: str, of: Sequence[str], help: str | None = None) -> Any:
             raise typer.BadParameter(f"{value!r} is not one of {', '.join(of)}")
         return value
 
-    return Option(*flags, metavar=f"[{'|'.join(of)}]", callback=check, help=help)
+    return Option(*flags, metavar=f"[{'|'.join(of)}]", callback=check)
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,18 @@ from spacy.tokens import Doc, Span
 from spacy.util import is_in_jupyter
 from spacy.vocab import Vocab
 
-from spacy_rootmind.compat import TPL_PAGE
 from spacy_rootmind.rendering.drawing import runs_rtl
 from spacy_rootmind.rendering.svg import sentence_svg
 
-# Like displaCy's, but as wide as the page; a very wide picture is scrolled by itself.
+# Browsers guess the encoding of a file that declares none.
+PAGE = """
+<!DOCTYPE html>
+<html lang="{lang}">
+    <head><meta charset="utf-8"><title>Parses</title></head>
+    <body style="padding: 2rem 1rem; direction: {direction}">{content}</body>
+</html>
+"""
+# As wide as the page; a very wide picture is scrolled by itself.
 FIGURE = """
 <figure style="margin: 0 0 3rem; overflow-x: auto">{content}</figure>
 """
@@ -54,7 +61,7 @@ def render(
     Raises
     ------
     ValueError
-        If a Doc is not parsed, or a head lies outside its sentence.
+        If a Doc is not parsed.
     """
     is_shown = is_in_jupyter() if jupyter is None else jupyter
     spans = list(find_sentences(docs))
@@ -81,17 +88,10 @@ def find_sentences(docs: Doc | Span | Iterable[Doc | Span]) -> Iterator[Span]:
 
 
 def html_page(svgs: Sequence[str], vocab: Vocab | None) -> str:
-    """Write displaCy's page with one figure per sentence and the encoding declared.
-
-    The vocabulary has the language.
-    """
+    """Write a page in the language of a vocabulary, with one figure per sentence."""
     lang, is_rtl = ("", False) if vocab is None else (vocab.lang, runs_rtl(vocab))
     content = "".join(FIGURE.format(content=svg) for svg in svgs)
-    # Without the declaration, browsers guess a file's encoding.
-    template = TPL_PAGE.replace("<head>", '<head>\n        <meta charset="utf-8">')
-    # Wide pictures need the width of the page.
-    template = template.replace("padding: 4rem 2rem", "padding: 2rem 1rem")
-    return template.format(content=content, lang=escape(lang), dir="rtl" if is_rtl else "ltr")
+    return PAGE.format(lang=escape(lang), direction="rtl" if is_rtl else "ltr", content=content)
 
 
 def show(markup: str) -> None:

@@ -4,8 +4,7 @@ Trees are drawn over columns, one per word, counted from 0. Whitespace has no co
 """
 
 import math
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from spacy.tokens import Span
@@ -13,9 +12,6 @@ from spacy.vocab import Vocab
 
 from spacy_rootmind.annotation.extensions import SentenceDetails
 from spacy_rootmind.trees.conventions import MISSING
-
-# Drawn for a whitespace token that cannot be hidden because another parser made it a head.
-VISIBLE_SPACE = "␣"
 
 
 class Tree(NamedTuple):
@@ -58,93 +54,61 @@ def draw_sentence(span: Span, max_alternatives: int) -> list[Drawing]:
     """List the drawings of a sentence: its parse, then the alternatives that differ from it.
 
     Probabilities and alternatives that no longer fit the sentence are left out.
-
-    Raises ValueError if a head lies outside the sentence.
     """
     chosen, details = chosen_tree(span), SentenceDetails.read(span, list(span))
-    drawn = [Tree(tuple(parse.heads.tolist()), tuple(parse.deps)) for parse in details.parses or ()]
-    n_draws = Counter(drawn)
     log_probs = {
-        tree: parse.log_prob for tree, parse in zip(drawn, details.parses or (), strict=True)
+        Tree(tuple(parse.heads.tolist()), tuple(parse.deps)): parse.log_prob
+        for parse in details.parses or ()
     }
-    others = [tree for tree in n_draws if tree != chosen]
+    others = [tree for tree in log_probs if tree != chosen]
     shown = others[:max_alternatives]
-    columns, column_of = make_columns(span, [chosen, *shown])
-
-    def describe(tree: Tree, log_prob: float) -> list[str]:
-        # Adding zero turns -0.0 into 0.0.
-        log = round(log_prob, 2) + 0.0
-        parts = [f"probability {math.exp(log_prob):.3g} (log {log:.2f})"]
-        if len(n_draws) < len(drawn):
-            parts.append(f"drawn {n_draws[tree]} of {len(drawn)} times")
-        return parts
-
+    words = [token for token in span if not token.is_space]
+    columns = [Column(" ".join(token.text.split()), token.pos_ or token.tag_) for token in words]
+    column_of = {token.i - span.start: column for column, token in enumerate(words)}
     log_prob = log_probs.get(chosen, details.log_prob)
-    parts = [] if log_prob is None else describe(chosen, log_prob)
+    parts = [] if log_prob is None else [describe(log_prob)]
     if details.entropy is not None:
-        parts.insert(1, f"entropy {details.entropy:.2f} nats")
+        parts.append(f"entropy {details.entropy:.2f} nats")
     if len(shown) < len(others):
         parts.append(f"{len(shown)} of {len(others)} alternatives shown")
     caption = "; ".join(parts)
     arcs = tree_arcs(chosen, chosen, column_of, details.arc_numbers("{:.2f}".format))
     drawings = [Drawing(caption[:1].upper() + caption[1:], columns, arcs)]
     for number, tree in enumerate(shown, start=1):
-        caption = f"Alternative {number}: {'; '.join(describe(tree, log_probs[tree]))}"
+        caption = f"Alternative {number}: {describe(log_probs[tree])}"
         drawings.append(Drawing(caption, columns, tree_arcs(tree, chosen, column_of)))
     return drawings
 
 
+def describe(log_prob: float) -> str:
+    """Write a tree's probability, and its logarithm without a minus sign for zero."""
+    return f"probability {math.exp(log_prob):.3g} (log {round(log_prob, 2) + 0.0:.2f})"
+
+
 def chosen_tree(span: Span) -> Tree:
-    """Read the sentence's parse from its tokens' heads and labels."""
+    """Read the sentence's parse; a head outside of the sentence counts as missing."""
     heads = []
     for token in span:
         head = token.head.i - span.start
-        if not 0 <= head < len(span):
-            raise ValueError(
-                f"token {token.i} {token.text!r} has head {token.head.i}, outside its sentence: "
-                f"expected {span.start} to {span.end - 1}; parse the Doc again, or set heads so "
-                f"that no sentence lies between the tokens of another"
-            )
         is_missing = token.head.i == token.i and not token.has_head()
-        heads.append(MISSING if is_missing else head)
+        heads.append(MISSING if is_missing or not 0 <= head < len(span) else head)
     return Tree(tuple(heads), tuple(token.dep_ for token in span))
-
-
-# --- columns -----------------------------------------------------------------------------------
-
-
-def make_columns(span: Span, trees: Sequence[Tree]) -> tuple[list[Column], list[int | None]]:
-    """Put tokens into columns; also return each token's column, None if its arc is not drawn."""
-    heads = {head for tree in trees for head in tree.heads}
-    columns: list[Column] = []
-    column_of: list[int | None] = []
-    for i, token in enumerate(span):
-        if token.is_space and i not in heads:
-            column_of.append(None)
-            continue
-        column_of.append(len(columns))
-        text = " ".join(token.text.split())
-        columns.append(Column(text or VISIBLE_SPACE, token.pos_ or token.tag_))
-    return columns, column_of
-
-
-# --- arcs --------------------------------------------------------------------------------------
 
 
 def tree_arcs(
     tree: Tree,
     chosen: Tree,
-    column_of: Sequence[int | None],
+    column_of: Mapping[int, int],
     numbers: Sequence[str] | None = None,
 ) -> list[Arc]:
-    """List the arcs of a tree that are drawn, with their probabilities as text if given."""
+    """List the arcs between columns of a tree, with their probabilities as text if given."""
     arcs = []
     others = list(zip(*chosen, strict=True))
     for i, (head, label) in enumerate(zip(*tree, strict=True)):
-        start, end = None if head == MISSING else column_of[head], column_of[i]
-        if start is not None and end is not None:
+        if head in column_of and i in column_of:
             number = numbers[i] if numbers else ""
-            arcs.append(Arc(start, end, label, (head, label) != others[i], number))
+            arc = Arc(column_of[head], column_of[i], label, (head, label) != others[i], number)
+            arcs.append(arc)
     return arcs
 
 

@@ -23,8 +23,6 @@ ARROW_SPACING = 8.0
 # Between two words, and on both sides of a label under its arc.
 WORD_GAP = 10.0
 LABEL_GAP = 5.0
-# Most arcs at the end of another that count for its length.
-MOST_OTHERS = 4
 # Width that each arc needs at the words that it connects.
 PORT = 5.0
 # Heights of arcs: the least distance between two, and what all together may have if it is more.
@@ -49,29 +47,24 @@ def place_columns(drawings: Sequence[Drawing]) -> tuple[list[float], float]:
     """Place the columns that several drawings share; return their middles and the whole width."""
     columns = drawings[0].columns
     widths = [max(text_width(text, WORD_SIZE), text_width(tag, TAG_SIZE)) for text, tag in columns]
-    root_widths = [0.0] * len(columns)
     # The distances that labels need: for an arc's right end, that from its left end.
     needs: dict[int, dict[int, float]] = defaultdict(dict)
     for drawing in drawings:
         counts = count_arcs(drawing)
-        n_roots = sum(arc.head == arc.dep for arc in drawing.arcs)
         for arc in drawing.arcs:
             start, end = sorted((arc.head, arc.dep))
-            if start != end:
+            if start == end:
+                widths[end] = max(widths[end], root_label_width(arc))
+            else:
                 need = arc_length(arc, counts)
                 needs[end][start] = max(needs[end].get(start, 0), need)
-                continue
-            root_widths[end] = max(root_widths[end], root_label_width(arc))
-            # One label has only arcs next to it, which are lower; several are at the same height.
-            if n_roots > 1 or len(columns) == 1:
-                widths[end] = max(widths[end], root_widths[end])
         widths = [max(width, n * PORT) for width, n in zip(widths, counts, strict=True)]
-    places = [max(widths[0], root_widths[0]) / 2 + MARGIN]
+    places = [widths[0] / 2 + MARGIN]
     for column in range(1, len(columns)):
         nearest = places[-1] + (widths[column - 1] + widths[column]) / 2 + WORD_GAP
         others = (places[start] + need for start, need in needs[column].items())
         places.append(max([nearest, *others]))
-    return places, places[-1] + max(widths[-1], root_widths[-1]) / 2 + MARGIN
+    return places, places[-1] + widths[-1] / 2 + MARGIN
 
 
 def label_width(arc: Arc) -> float:
@@ -102,7 +95,7 @@ def arc_length(arc: Arc, counts: Sequence[int]) -> float:
     """
     length = label_width(arc) + 2 * LABEL_GAP
     if abs(arc.head - arc.dep) == 1:
-        others = sum(min(counts[column] - 1, MOST_OTHERS) for column in arc[:2])
+        others = sum(counts[column] - 1 for column in arc[:2])
         length += others / 2 * ARROW_SPACING
     return length
 

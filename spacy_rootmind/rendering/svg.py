@@ -95,8 +95,6 @@ def sentence_svg(span: Span, max_alternatives: int, *, in_page: bool) -> str:
 
     Words are exactly below each other. Only the first tree has tags. In a page, the picture shrinks
     with the page.
-
-    Raises ValueError if a head lies outside the sentence.
     """
     is_rtl = runs_rtl(span.vocab)
     drawings = [prepare(each, is_rtl=is_rtl) for each in draw_sentence(span, max_alternatives)]

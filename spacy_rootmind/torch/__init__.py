@@ -5,7 +5,6 @@ Tensors may be on any device: scores are copied to the CPU, computation is in fl
 have the dtype and the device of the scores.
 """
 
-from spacy_rootmind.torch.distribution import TreeDistribution
-from spacy_rootmind.torch.losses import tree_crf
+from spacy_rootmind.torch.distribution import TreeDistribution, tree_crf
 
 __all__ = ["TreeDistribution", "tree_crf"]

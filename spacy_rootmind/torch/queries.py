@@ -11,8 +11,8 @@ Results are float64, and are rounded to the dtype of the scores at the end.
 
 from __future__ import annotations  # the site has a stand-in for torch, without `|`
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -20,9 +20,26 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd import Function
 
-from spacy_rootmind.torch.arguments import as_array
 from spacy_rootmind.trees.conventions import mark_words
 from spacy_rootmind.trees.inference import Inference
+
+Lengths: TypeAlias = "Tensor | NDArray[np.integer[Any]] | Sequence[int] | int | None"
+
+
+def to_cpu(scores: Tensor) -> Tensor:
+    """Copy scores to the CPU if necessary, half precision as float32."""
+    is_half = scores.dtype in (torch.float16, torch.bfloat16)
+    return scores.to("cpu", torch.float32 if is_half else scores.dtype)
+
+
+def as_array(given: Tensor) -> NDArray[Any]:
+    """View a tensor as an array; one on another device is copied."""
+    return given.detach().cpu().numpy()
+
+
+def as_lengths(lengths: Lengths) -> Any:
+    """View lengths as an array if they are a tensor."""
+    return as_array(lengths) if isinstance(lengths, Tensor) else lengths
 
 
 def log_partitions(scores: Tensor, trees: Inference) -> Tensor:
@@ -31,7 +48,7 @@ def log_partitions(scores: Tensor, trees: Inference) -> Tensor:
     def differentiate(scores: Tensor, grad: Tensor) -> Tensor:
         return grad[:, None, None] * marginals(scores, trees)
 
-    return _Query.apply(scores, trees.log_partitions(), differentiate)
+    return Query.apply(scores, trees.log_partitions(), differentiate)
 
 
 def marginals(scores: Tensor, trees: Inference) -> Tensor:
@@ -43,7 +60,7 @@ def marginals(scores: Tensor, trees: Inference) -> Tensor:
     def differentiate(scores: Tensor, grad: Tensor) -> Tensor:
         return _Covariances.apply(scores, trees, grad)
 
-    return _Query.apply(scores, trees.marginals(), differentiate)
+    return Query.apply(scores, trees.marginals(), differentiate)
 
 
 def entropies(scores: Tensor, trees: Inference) -> Tensor:
@@ -53,7 +70,7 @@ def entropies(scores: Tensor, trees: Inference) -> Tensor:
         # Entropy = log Z - sum of P * scores: what remains is the derivative of P.
         return -grad[:, None, None] * _Covariances.apply(scores, trees, scores)
 
-    return _Query.apply(scores, trees.entropies(), differentiate)
+    return Query.apply(scores, trees.entropies(), differentiate)
 
 
 def divergences(scores: Tensor, trees: Inference, others: Tensor, other: Inference) -> Tensor:
@@ -70,8 +87,8 @@ def divergences(scores: Tensor, trees: Inference, others: Tensor, other: Inferen
         other.marginals()
     found = trees.divergences(other)
     # The second has the gradient by the others alone.
-    own: Tensor = _Query.apply(scores, found, by_scores)
-    return own + _Query.apply(others, np.zeros_like(found), by_others)
+    own: Tensor = Query.apply(scores, found, by_scores)
+    return own + Query.apply(others, np.zeros_like(found), by_others)
 
 
 def log_probs(
@@ -92,10 +109,10 @@ def log_probs(
         counts = torch.where(words[:, :, None], counts, 0.0)
         return counts - grad.sum(dim=1)[:, None, None] * marginals(scores, trees)
 
-    return _Query.apply(scores, found, differentiate)
+    return Query.apply(scores, found, differentiate)
 
 
-class _Query(Function):
+class Query(Function):
     """Results of the kernel, with a function that finds the gradient by the scores."""
 
     @staticmethod
@@ -105,12 +122,14 @@ class _Query(Function):
         found: NDArray[np.float64],
         differentiate: Callable[[Tensor, Tensor], Tensor],
     ) -> Tensor:
+        """Keep what the gradient needs."""
         ctx.differentiate = differentiate
         ctx.save_for_backward(scores)
         return torch.from_numpy(found)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
+        """Find the gradient by the scores."""
         (scores,) = ctx.saved_tensors
         return ctx.differentiate(scores, grad), None, None
 
@@ -124,7 +143,7 @@ class _Covariances(Function):
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor, trees: Inference, values: Tensor) -> Tensor:
-        given, likely = as_array("values", values), trees.marginals() > 0
+        given, likely = as_array(values), trees.marginals() > 0
         wrong = (likely & ~np.isfinite(given)).any(axis=(1, 2), keepdims=True)
         finite = np.where(wrong, 0.0, given) if wrong.any() else given
         found = trees.arc_covariances(finite.reshape(trees.sentences.scores.shape))

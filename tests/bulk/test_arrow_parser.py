@@ -5,12 +5,11 @@ import pickle
 import pytest
 import spacy
 from parsers import add_initialized
-from processes import run_python
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow: the extra [arrow]")
 
 from spacy_rootmind.bulk import ArrowParser
-from spacy_rootmind.bulk.schema import SENTENCES
+from spacy_rootmind.bulk.rows import SENTENCES
 from spacy_rootmind.parsing.settings import ParserSettings
 
 TEXTS = [
@@ -186,13 +185,3 @@ def test_wrong_arguments_are_refused(pipeline, tmp_path):
         ArrowParser(pipeline, alternatives="best")(table_of(TEXTS))
     with pytest.raises(ValueError, match="Cannot load"):
         ArrowParser(tmp_path / "nothing")(table_of(TEXTS))
-
-
-def test_error_names_the_extra_without_pyarrow():
-    code = (
-        "import sys; sys.modules['pyarrow'] = None\n"
-        "import spacy_rootmind\n"
-        "try:\n    import spacy_rootmind.bulk\n"
-        "except ImportError as error:\n    print(error)"
-    )
-    assert "its extra [arrow]" in run_python(code)

@@ -93,7 +93,7 @@ def test_parses_are_those_of_nlp_pipe(pipeline, trained, address, corpus, texts,
     printed = capfd.readouterr().err
     n_words = sum(len(doc) for doc in trained.pipe(texts))
     assert f"{N_TEXTS} documents" in printed
-    assert f"{n_words} words in {len(parts)} parts" in printed
+    assert f"{n_words} words in {len(parts)} of {len(parts)} parts" in printed
     assert "words per second" in printed
     assert "Dashboard: " in printed
 
@@ -134,7 +134,7 @@ def test_trees_that_are_kept_can_be_searched(pipeline, address, corpus, texts, t
 def test_a_second_run_does_what_is_missing(
     form, pipeline, trained, address, corpus, texts, tmp_path, monkeypatch
 ):
-    """In formats other than Parquet, what has no marker: the file may be of another run."""
+    """A part without a marker is parsed again: its file may be of another run."""
     output = tmp_path / "output"
     run = options(pipeline, address, [corpus], output, to_format=form)
     assert bulk(run) == 0
@@ -142,11 +142,8 @@ def test_a_second_run_does_what_is_missing(
     for path in sorted(output.glob("parts/part-*")):
         before[path] = path.read_bytes(), path.stat().st_mtime_ns
     lost = list(before)[2]
-    if form == "parquet":
-        lost.unlink()
-    else:
-        (output / "_done" / "part-0000002.json").unlink()
-        lost.write_bytes(b"of another run")
+    (output / "_done" / "part-0000002.json").unlink()
+    lost.write_bytes(b"of another run")
     (output / ".bulk-abc.tmp").touch()
     calls = []
     name = "write_rows" if form == "parquet" else "write_docs"
@@ -163,7 +160,7 @@ def test_a_second_run_does_what_is_missing(
         assert len(lost.read_bytes()) > len(b"of another run")
     # A part that is there is not parsed again, even on request.
     part = Part(2, list_sources([str(corpus)])[0], 0, 0, 0)
-    job = part_module.Job(ArrowParser(run.settings), str(output), form)
+    job = part_module.Job(ArrowParser(run.settings), str(output), form, {})
     assert part_module.parse_part(job, part)["documents"] > 0
     assert len(calls) == 1
 
@@ -182,22 +179,24 @@ def test_another_run_in_the_same_folder_is_refused(pipeline, address, corpus, tm
     told = refusal("with other settings", to_format="spacy")
     assert "to: was 'parquet', now 'spacy'" in told
     told = refusal("other settings", settings=ParserSettings(pipeline, confidence=True))
-    assert told.startswith("confidence: was None, now True. Use the same settings, or")
+    assert told.startswith("confidence: was None, now True. Use the same ones, or")
     nlp = spacy.load(pipeline)
     configure(nlp, temperature=2.0)
     nlp.to_disk(tmp_path / "other")
     assert "pipeline: was" in refusal("other settings", tmp_path / "other")
     more = tmp_path / "more.txt"
     more.write_text("One more.\n")
-    assert "not there before" in refusal("another input", inputs=[corpus, more])
+    assert "more.txt: was None, now" in refusal("another input", inputs=[corpus, more])
     corpus.write_text("Something else.\n")
-    expected = r"no longer given: (\S+); not there before: \1\. Use the same files, or .*"
+    expected = r"file://\S+: was 'text, version \w+', now 'text, version \w+'\. Use the same .*"
     assert re.fullmatch(expected, refusal("another input"))
     assert sorted(path.name for path in output.iterdir()) == before
     refusal("is not empty, and was not written by", output=tmp_path)
-    # As an earlier version wrote it.
-    (output / MANIFEST).write_text("{}")
-    refusal(f"{MANIFEST} is damaged, or of another version")
+    # As another version wrote it.
+    manifest = json.loads((output / MANIFEST).read_text())
+    manifest["run"]["format"] = 0
+    (output / MANIFEST).write_text(json.dumps(manifest))
+    assert "format: was 0, now" in refusal("other settings")
 
 
 def test_remote_file_systems(pipeline, trained, address, texts, tmp_path):
@@ -210,7 +209,7 @@ def test_remote_file_systems(pipeline, trained, address, texts, tmp_path):
     assert bulk(options(pipeline, address, ["memory://bulk-in/*.txt"], output)) == 0
     names = {path.removeprefix("/bulk-out/") for path in fs.find("/bulk-out")} - {MANIFEST}
     assert len(names) > 4
-    assert all(name.startswith("parts/part-") for name in names)
+    assert all(name.startswith(("parts/part-", "_done/part-")) for name in names)
     fs.get("/bulk-out/", str(tmp_path / "copy") + "/", recursive=True)
     assert_parsed_once(tmp_path / "copy", trained, texts)
     for folder in ("/bulk-in", "/bulk-out"):
@@ -224,8 +223,8 @@ def test_errors_are_rows_and_counted(pipeline, address, tmp_path, capfd):
     assert bulk(options(pipeline, address, [path], output)) == 1
     assert [row["error"] is None for row in rows_of(output)] == [True, False, False, True]
     assert "Errors, in the column error: 2 input" in capfd.readouterr().err
-    [part] = output.glob("parts/part-*.parquet")
-    counts = part_module.read_counts(fsspec.filesystem("file"), str(part))
+    [marker] = output.glob("_done/part-*.json")
+    counts = part_module.read_counts(fsspec.filesystem("file"), str(marker))
     assert counts == {"documents": 4, "sentences": 1, "words": 4, "input": 2}
 
 
@@ -266,7 +265,7 @@ def test_a_run_that_was_killed_while_it_started_is_started_again(
     assert any(name.endswith(".tmp") for name in os.listdir(tmp_path / "out"))
     assert bulk(options(pipeline, address, [corpus], tmp_path / "out")) == 0
     assert_parsed_once(tmp_path / "out", trained, texts)
-    assert sorted(os.listdir(tmp_path / "out")) == [MANIFEST, "parts"]
+    assert sorted(os.listdir(tmp_path / "out")) == ["_done", MANIFEST, "parts"]
 
 
 def test_an_empty_input_makes_an_empty_output(pipeline, address, tmp_path):
@@ -319,7 +318,7 @@ def test_a_damaged_file_does_not_stop_the_others(
     output = tmp_path / "output"
     run = options(pipeline, address, [path, corpus], output)
     assert bulk(run) == 1
-    assert re.search(rf"Part \d+ \({path}, \d+ to its end\): \w+: ", capfd.readouterr().err)
+    assert re.search(rf"Part \d+ \(file://{path}, \d+ to its end\): \w+: ", capfd.readouterr().err)
     found = [(doc.user_data["id"], doc.text) for doc in docs_of(output)]
     assert [text for name, text in found if name.startswith(f"{corpus.name}:")] == texts
 
@@ -454,8 +453,7 @@ def test_text_in_conllu_is_that_of_the_file_wherever_it_is_cut(pipeline, tmp_pat
     size = source.size
     found = set()
     for cuts in ([0, size], [0, 100, size], [0, size - 18, size - 2, size]):
-        job = part_module.Job(parser, str(tmp_path / str(cuts)), "conllu")
-        job = replace(job, identity=parser.identity())
+        job = part_module.Job(parser, str(tmp_path / str(cuts)), "conllu", parser.identity())
         os.mkdir(job.output)
         for number, (start, stop) in enumerate(pairwise(cuts)):
             part_module.parse_part(job, Part(number, source, start, stop, 0))

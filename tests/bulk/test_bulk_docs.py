@@ -12,7 +12,7 @@ pa = pytest.importorskip("pyarrow", reason="needs pyarrow: the extra [arrow]")
 import pyarrow.parquet as pq
 
 from spacy_rootmind.bulk import ArrowParser
-from spacy_rootmind.bulk.schema import SENTENCES
+from spacy_rootmind.bulk.rows import SENTENCES
 from spacy_rootmind.formats.records import INPUT, KILLED, PIPELINE
 
 PAGE = (ROOT / "docs" / "bulk.md").read_text(encoding="utf8")

@@ -109,8 +109,7 @@ class Run:
         assert process.wait(timeout=900) == code, self.log.read_text()
 
     def n_parts(self):
-        done = "parts/*.parquet" if self.form == "parquet" else "_done/*.json"
-        return len(list(self.output.glob(done)))
+        return len(list(self.output.glob("_done/*.json")))
 
     def wait_for_parts(self, n, process):
         while self.n_parts() < n and process.poll() is None:
@@ -211,7 +210,6 @@ def test_a_document_that_kills_is_isolated(form, n, run, trained):
 
 
 def test_interrupted_runs_continue(run, trained):
-    # Its parts have markers, as in all formats except Parquet.
     run.form = "jsonl"
     process = run.start()
     run.wait_for_parts(1, process)

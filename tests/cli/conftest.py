@@ -1,5 +1,6 @@
 """Commands, run in this process."""
 
+import signal
 import sys
 from io import BytesIO, TextIOWrapper
 from subprocess import CompletedProcess
@@ -23,6 +24,7 @@ def run(monkeypatch):
             for name, data in contents.items()
         }
         with monkeypatch.context() as patch:
+            patch.setattr(signal, "signal", lambda *args: None)
             patch.setattr(sys, "argv", ["spacy_rootmind", *map(str, arguments)])
             for name, stream in streams.items():
                 patch.setattr(sys, name, stream)

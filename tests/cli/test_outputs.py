@@ -8,7 +8,7 @@ import pytest
 import spacy
 from spacy.tokens import Doc, DocBin
 
-from spacy_rootmind.cli.outputs import new_file
+from spacy_rootmind.cli.parse import new_file
 from spacy_rootmind.formats.docbin import DocsOutput
 from spacy_rootmind.formats.records import InputRecord
 from spacy_rootmind.parsing.settings import RunError

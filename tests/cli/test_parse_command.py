@@ -145,7 +145,7 @@ def test_nothing_to_parse(pipeline, tmp_path, capsys):
     output = tmp_path / "out.conllu"
     assert parse(parse_options(str(pipeline), [str(tmp_path / "a.txt")], str(output))) == 0
     assert output.read_bytes() == b""
-    assert "nothing to parse" in capsys.readouterr().err
+    assert "Wrote 0 documents" in capsys.readouterr().err
 
 
 # --- what goes wrong ---------------------------------------------------------------------------
@@ -209,7 +209,7 @@ LONG = "x" * 300
         ("parse model", 2, "expected files to parse or --text, received neither"),
         ("parse model a.txt " + TEXT, 2, "files to parse or --text, received both"),
         ("parse model - --alternatives best", 2, "'best' is not one of kbest"),
-        (BULK + "-n 0", 1, "Expected --n-workers to be positive or -1, received 0"),
+        (BULK + "-n 0", 2, "'--n-workers'"),
         # Pipelines and their settings.
         ("parse no_such_model -", 1, "Cannot load no_such_model"),
         ("parse {other} a.txt", 1, "no component root_mst"),
@@ -223,9 +223,7 @@ LONG = "x" * 300
         (PARSE + "a.txt --arcs 1.5", 1, "Cannot use --arcs"),
         # Files.
         (PARSE + "no_such_file.txt", 1, "not found: no_such_file.txt"),
-        (PARSE + "- -", 1, "at most once"),
         (PARSE + "a.txt -o out.xyz", 1, "Cannot tell the format of out.xyz"),
-        (PARSE + "a.txt --to spacy", 1, "Cannot write Docs to stdout"),
         (PARSE + "a.conllu -F -o a.conllu", 1, "a.conllu is both input and output"),
         # An unfinished output, which --force replaces.
         (PARSE + "b.jsonl.partial -f text -F -o b.jsonl", 1, "partial is both input and output"),
@@ -393,8 +391,6 @@ def test_long_runs_are_cut_and_told_of(pipeline, tmp_path, capsys):
     written = [json.loads(line) for line in target.read_text(encoding="utf8").splitlines()]
     assert [doc["text"] for doc in written] == lines
     warnings = " ".join(capsys.readouterr().err.split())
-    for line, size, place in ((2, 6000, "1 on"), (3, 1300, "1006 on and 1 more")):
-        expected = (
-            f"{source}:{line}: tokenized {size} characters without whitespace, from character"
-        )
-        assert f"{expected} {place}, in pieces" in warnings
+    for line, start, size in ((2, 1, 6000), (3, 4, 1001), (3, 1006, 1300)):
+        expected = f"{source}:{line}, from character {start} on: tokenized {size} characters"
+        assert f"{expected} without whitespace in pieces" in warnings

@@ -1,11 +1,7 @@
 """`parse` on Docs, and with the tree distributions that other parsers learn from."""
 
-import gc
-import zlib
-
 import pytest
 import spacy
-import srsly
 from commandline import parse_options, write_docs
 from commandline import read_docs as load_docs
 from spacy.tokens import DocBin
@@ -76,20 +72,6 @@ def test_damaged_docs_are_one_error(docs, damage):
         content = damage
     with pytest.raises(InputError, match=r"expected Docs as DocBin saves them in in\.spacy"):
         list(read_docs("in.spacy", content))
-
-
-def test_garbage_collector_stays_on_after_damaged_docs(docs, nlp, tmp_path):
-    """Compression is whole, and msgpack inside is not: srsly then leaves the collector off."""
-    assert gc.isenabled()
-    with pytest.raises(InputError, match="damaged"):
-        list(read_docs("in.spacy", zlib.compress(b"\xc1")))
-    assert gc.isenabled()
-    stored = DocBin(docs=docs, store_user_data=True)
-    stored.user_data[0] = b"\xc1"
-    [record, *_] = read_docs("in.spacy", stored.to_bytes())
-    with pytest.raises(srsly.msgpack.exceptions.FormatError):
-        record.load_doc(nlp.vocab)
-    assert gc.isenabled()
 
 
 def test_docs_keep_their_tokens_and_sentences(pipeline, docs, tmp_path, nlp):

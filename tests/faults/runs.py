@@ -11,7 +11,7 @@ HERE = Path(__file__).parent
 # Small enough for several chunks.
 SMALL = {"spacy_rootmind.parsing.stream.CHUNK_RECORDS": 8}
 # The places where `parse` writes its outputs, and spaCy its pipelines; see `inject.py`.
-WRITERS = {"first": ".partial", "within": ("cli/outputs.py", "cli/parse.py")}
+WRITERS = {"first": ".partial", "within": ("cli/parse.py",)}
 SAVERS = {"first": "model-last", "within": ("spacy/language.py", "/shutil.py")}
 FORMATS = {
     "conllu": ("out.conllu",),

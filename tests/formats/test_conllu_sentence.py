@@ -5,9 +5,9 @@ import pytest
 from spacy_rootmind.formats.conllu_sentence import (
     ConlluError,
     as_column,
+    collapsed,
     escape_spaces,
     format_sentence,
-    has_breaks,
     read_sentence,
     set_misc,
     surface_text,
@@ -114,9 +114,9 @@ def test_columns_and_escapes_hold_no_separators():
     assert as_column("10\u00a0000") == "10\u00a0000"
     assert as_column("10\u00a0\u00a0000") == "10 000"
     assert as_column("e\u0301") == "\u00e9"
-    assert has_breaks("10\u00a0\u00a0000")
-    assert not has_breaks("10\u00a0000")
-    assert not has_breaks("e\u0301")
+    assert collapsed("10\u00a0\u00a0000") == "10 000"
+    assert collapsed("10\u00a0000") == "10\u00a0000"
+    assert collapsed("e\u0301") == "e\u0301"
     assert as_column("\n ") == "_"
     assert as_column("\u00a0x") == "x"
     assert escape_spaces(" \t\r\n|\\\u00a0\u2028x") == r"\s\t\r\n\p\\\u00A0\u2028x"

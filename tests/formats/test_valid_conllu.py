@@ -36,7 +36,7 @@ def parse(nlp, records):
 
 
 def test_text_becomes_valid_conllu(nlp):
-    names = ["a b/c", "A\u030a", "\u00c5", "%", None]
+    names = ["a b/c", "A\u030a", "B", "%", None]
     records = [
         InputRecord("in", i, text=text, fields={} if name is None else {"id": name})
         for i, (text, name) in enumerate(zip(AWKWARD, names, strict=True))

@@ -56,7 +56,7 @@ def test_pictures_are_drawn_in_their_colours(doc):
 
 def test_captions_end_within_the_picture(doc, monkeypatch):
     """In the font that is there, which need not be the one whose widths are assumed."""
-    caption = "Alternative 2: probability 0.00266 (log -5.93); drawn 2 of 1000 times"
+    caption = "Alternative 2: probability 0.00266 (log -5.93)"
     drawing = draw_sentence(doc[:], 0)[0]._replace(caption=caption)
     monkeypatch.setattr(svg, "draw_sentence", lambda *args: [drawing])
     pixels = rasterize(render(doc))
