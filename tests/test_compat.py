@@ -28,9 +28,9 @@ DOCUMENTED = {
     "minibatch registry to_bytes to_disk",
     "spacy.vectors": "Vectors",
     "spacy.vocab": "Vocab",
-    "thinc.api": "Config ConfigValidationError HashEmbed LayerNorm Linear Maxout Model NumpyOps "
-    "Ops Optimizer PyTorchShim TorchScriptShim chain concatenate deserialize_attr expand_window "
-    "get_array_module list2ragged ragged2list with_array "
+    "thinc.api": "Adam Config ConfigValidationError HashEmbed LayerNorm Linear Maxout Model "
+    "NumpyOps Ops Optimizer PyTorchShim TorchScriptShim chain concatenate deserialize_attr "
+    "expand_window get_array_module list2ragged ragged2list with_array "
     "glorot_uniform_init registry require_gpu serialize_attr set_dropout_rate to_numpy "
     "uniform_init zero_init",
     "thinc.types": "Generator",
