@@ -9,8 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from spacy_rootmind.trees.checks import is_projective, is_tree, tree_score
-from spacy_rootmind.trees.decoding import NoTreeError, decode, decode_kbest
+from spacy_rootmind.trees.decoding import decode, decode_kbest
 from spacy_rootmind.trees.distribution import TreeDistribution
+from spacy_rootmind.trees.errors import NoTreeError
 from spacy_rootmind.trees.losses import head_selection, perceptron, tree_crf, tree_cross_entropy
 from spacy_rootmind.trees.sampling import sample_trees
 

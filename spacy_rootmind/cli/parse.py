@@ -103,7 +103,15 @@ def new_file(path: Path, *, force: bool) -> Iterator[BinaryIO]:
     if force:
         partial.unlink(missing_ok=True)
     try:
-        with open(partial, "xb") as stream:
+        stream = open(partial, "xb")  # noqa: SIM115
+    except FileExistsError as error:
+        raise RunError(
+            f"{partial} exists, from a run that did not finish or is still running",
+            "If none is running, start again with --force. For large corpora, use `bulk`, which "
+            "continues where it stopped.",
+        ) from error
+    try:
+        with stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
@@ -113,12 +121,6 @@ def new_file(path: Path, *, force: bool) -> Iterator[BinaryIO]:
                 "Run again with another --output, or with --force to overwrite it.",
             )
         os.replace(partial, path)
-    except FileExistsError as error:
-        raise RunError(
-            f"{partial} exists, from a run that did not finish or is still running",
-            "If none is running, start again with --force. For large corpora, use `bulk`, which "
-            "continues where it stopped.",
-        ) from error
     except BaseException:
         with suppress(OSError):
             partial.unlink()

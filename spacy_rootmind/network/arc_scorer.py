@@ -1,4 +1,7 @@
-"""Biaffine arc scores with relative position (Dozat & Manning 2017, section 3)."""
+"""Biaffine arc scores with relative position.
+
+Dozat & Manning (2017), Deep Biaffine Attention for Neural Dependency Parsing, section 3.
+"""
 
 from collections.abc import Callable
 
@@ -16,44 +19,32 @@ InT = tuple[Floats2d, Layout]
 OutT = list[Floats3d]
 
 
-def BiaffineArcs(hidden_width: int, dropout: float, nI: int | None = None) -> Model[InT, OutT]:
+def BiaffineArcs(hidden_width: int, dropout: float) -> Model:
     """Score every arc of every sentence.
 
     score[d, h] = (D[d] W + b) . H[h] + (D[d] P)[q] + (H[h] R)[q], where D and H are perceptrons of
-    the dependent's and the head's row, and q is the bucket of the distance from d to h.
-
-    Parameters
-    ----------
-    hidden_width
-        Width of D and H.
-    dropout
-        Dropout rate of D and H, one mask per sentence.
-    nI
-        Width of the input rows.
+    the dependent's and the head's row, and q is the bucket of the distance from d to h. D and H
+    have dropout, one mask per sentence.
 
     Returns
     -------
     model : Model[(rows, layout) -> scores]
         rows : float array of shape (n_rows, nI); scores : one array of shape (b, m, m) per bucket.
         Row 0, the diagonal and the padding hold arbitrary finite numbers.
-
-    References
-    ----------
-    Dozat & Manning (2017), Deep Biaffine Attention for Neural Dependency Parsing, section 3.
     """
     return Model(
         "biaffine_arcs",
         Compiled(prepare, forward),
         init=init,
-        dims={"nI": nI, "nH": hidden_width},
+        dims={"nI": None, "nH": hidden_width},
         params={"W": None, "b": None, "dep_distance": None, "head_distance": None},
-        layers=[Maxout(nO=hidden_width, nI=nI, nP=2), Maxout(nO=hidden_width, nI=nI, nP=2)],
+        layers=[Maxout(nO=hidden_width, nP=2), Maxout(nO=hidden_width, nP=2)],
         attrs={RATE: dropout},
         ops=HOST,
     )
 
 
-def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -> None:
+def init(model: Model, X: InT | None = None, Y: OutT | None = None) -> None:
     """Draw the parameters; products start near zero, so that all heads start equal."""
     width = model.get_dim("nH")
     for layer in model.layers:
@@ -67,7 +58,7 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -
     model.set_param("head_distance", small[width:])
 
 
-def prepare(read: Read, model: Model[InT, OutT]) -> Predict:
+def prepare(read: Read, model: Model) -> Predict:
     """Prepare the weights for prediction on a CPU."""
     dep_layer, head_layer = (prepare_dense(read, layer) for layer in model.layers)
     product = kernel.Dense(read(model, "W"), read(model, "b"))
@@ -81,9 +72,7 @@ def prepare(read: Read, model: Model[InT, OutT]) -> Predict:
     return predict
 
 
-def forward(
-    model: Model[InT, OutT], X: InT, is_train: bool
-) -> tuple[OutT, Callable[[OutT], Floats2d]]:
+def forward(model: Model, X: InT, is_train: bool) -> tuple[OutT, Callable[[OutT], Floats2d]]:
     """Score the arcs; the callback takes gradients of the scores to the gradient of the rows."""
     rows, layout = X
     ops, buckets = model.ops, layout.buckets

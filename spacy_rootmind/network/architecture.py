@@ -32,7 +32,7 @@ from spacy_rootmind.network.listeners import (
     require_width,
     token_vectors,
 )
-from spacy_rootmind.network.ops import HOST, follow_fast_cpu, use_fast_cpu
+from spacy_rootmind.network.ops import HOST, use_fast_cpu
 from spacy_rootmind.network.qrnn import QRNN
 from spacy_rootmind.network.refine import Refine
 from spacy_rootmind.network.tree_scorer import TreeGradient, TreeInput, TreeScorer, TreeScores
@@ -97,9 +97,9 @@ class ParserGradient(NamedTuple):
     boundaries: Floats1d | None = None
 
 
-# From a ParserInput (or a plain list of Docs) to ParserScores; its backward pass takes a
+# From a ParserInput to ParserScores, initialized with Docs; its backward pass takes a
 # ParserGradient, which Thinc's types have no place for.
-ParserModel = Model[Any, Any]
+ParserModel = Model
 
 
 def build_biaffine_parser(
@@ -127,64 +127,37 @@ def build_biaffine_parser(
     ----------
     tok2vec : Model[list[Doc], list[Floats2d]]
         Token vectors, or a listener to a component that shares its own.
-    qrnn_width
-        Width of the states of a bidirectional quasi-recurrent layer over the token vectors, or 0
-        for none. It carries context beyond a convolution's window.
-    arc_width
-        Width of the arc scorer's perceptrons.
-    label_width
-        Width of either side of the label scorer's biaffine product; its perceptron is twice as
-        wide.
-    refinements
-        Rounds of refinement, 0 or more.
-    dropout
-        Dropout rate of the parser's own hidden units, one mask per sentence; `training.dropout`
-        sets the dropout of `tok2vec`.
-    boundary_width
-        Width of the hidden layer that predicts sentence starts.
-    null_label
-        Whether to train one more label, "this arc is wrong", on the best wrong head of each word.
-        The network learns from it what makes an arc right; parses never contain it.
-    grad_factor
-        Factor on the gradient of token vectors that come from a listener, so that they learn from
-        all components that share them, not from this one alone: its norm is 7 to 200 times that of
-        spaCy's tagger. It multiplies the factor that listeners to transformers have. Token vectors
-        of the parser's own get the whole gradient.
-    label_rank : int, optional
-        Rank of the biaffine label scores on either side. If it is smaller than `label_width`, they
-        take less time and space.
-    boundary_qrnn_width
-        Width of the states of such a layer over all words of a Doc, below the layer that predicts
-        sentence starts, or 0 for none. Over convolutions, boundaries have no other context beyond
-        their window.
     features : Model[list[Doc], list[Floats2d]], optional
-        More vectors of each token, appended to what `tok2vec` makes: embeddings of attributes that
-        earlier components set, such as `spacy.MultiHashEmbed.v2`, or static vectors. They are
-        layers of the parser's own and get the whole gradient.
+        More vectors of each token, appended to what `tok2vec` makes. They get the whole gradient.
     nO
         Number of labels; filled in by the component from its data.
+
+    `docs/settings.md` explains the others.
 
     Returns
     -------
     model : Model[ParserInput, ParserScores]
-        Also takes a plain list of Docs, each of which then counts as one sentence.
 
     Raises
     ------
     ValueError
         If an option is out of range or of another type, or `features` have a listener.
     """
-    sizes = {
-        "qrnn_width": (qrnn_width, 0),
-        "arc_width": (arc_width, 1),
-        "label_width": (label_width, 1),
-        "refinements": (refinements, 0),
-        "boundary_width": (boundary_width, 1),
-        "boundary_qrnn_width": (boundary_qrnn_width, 0),
-    }
-    if label_rank is not None:
-        sizes["label_rank"] = (label_rank, 1)
-    _check_options(sizes, dropout, grad_factor, null_label)
+    numbers = [
+        ("qrnn_width", qrnn_width, Integral, 0, math.inf),
+        ("arc_width", arc_width, Integral, 1, math.inf),
+        ("label_width", label_width, Integral, 1, math.inf),
+        ("refinements", refinements, Integral, 0, math.inf),
+        ("boundary_width", boundary_width, Integral, 1, math.inf),
+        ("boundary_qrnn_width", boundary_qrnn_width, Integral, 0, math.inf),
+        ("label_rank", 1 if label_rank is None else label_rank, Integral, 1, math.inf),
+        ("dropout", dropout, Real, 0.0, 1.0),
+        ("grad_factor", grad_factor, Real, 0.0, math.inf),
+    ]
+    for number in numbers:
+        check_number(*number)
+    if not isinstance(null_label, bool | np.bool_):
+        raise ValueError(f"expected null_label to be true or false, received {null_label!r}")
     if features is not None and listeners_in(features):
         raise ValueError(
             "expected features that are layers of the parser's own, received a listener, which "
@@ -217,34 +190,23 @@ def build_biaffine_parser(
     return use_fast_cpu(model)
 
 
-def _check_options(
-    sizes: dict[str, tuple[Any, int]], dropout: Any, grad_factor: Any, null_label: Any
-) -> None:
-    """Check sizes, each with its least value, and the other options.
+def check_number(name: str, value: Any, kind: Any, least: float, below: float) -> None:
+    """Refuse an option that is no number of a kind, or not in a range.
 
     Configs let texts such as "64" pass as numbers, and leave them as they are.
     """
-    for name, (size, least) in sizes.items():
-        if not _is_a(Integral, size) or size < least:
-            raise ValueError(
-                f"expected {name} as an integer of at least {least}, received {size!r}"
-            )
-    if not _is_a(Real, dropout) or not 0.0 <= dropout < 1.0:
-        raise ValueError(f"expected a dropout of at least 0 and below 1, received {dropout!r}")
-    if not _is_a(Real, grad_factor) or not 0.0 < grad_factor < math.inf:
-        raise ValueError(f"expected grad_factor as a number above 0, received {grad_factor!r}")
-    if not isinstance(null_label, bool | np.bool_):
-        raise ValueError(f"expected null_label to be true or false, received {null_label!r}")
+    if isinstance(value, bool) or not isinstance(value, kind) or not least <= value < below:
+        kind_name = "an integer" if kind is Integral else "a number"
+        raise ValueError(
+            f"expected {name} as {kind_name} of at least {least} and below {below}, received "
+            f"{value!r}"
+        )
 
 
-def _is_a(kind: type, value: object) -> bool:
-    return isinstance(value, kind) and not isinstance(value, bool)
-
-
-def init(model: ParserModel, X: Docs | ParserInput | None = None, Y: object = None) -> None:
+def init(model: ParserModel, X: Docs | None = None, Y: object = None) -> None:
     """Initialize the token vectors and features, then size the other layers by their width."""
     tok2vec, features = model.get_ref("tok2vec"), model.maybe_get_ref("features")
-    docs = [] if X is None else list(_as_input(X).docs)
+    docs = list(X or [])
     require_width(tok2vec)
     width = _init_vectors(tok2vec, docs)
     model.set_dim("nI", width)
@@ -266,16 +228,10 @@ def _init_vectors(layer: Tok2Vec, docs: list) -> int:
 
 
 def forward(
-    model: ParserModel, X: Docs | ParserInput, is_train: bool
+    model: ParserModel, X: ParserInput, is_train: bool
 ) -> tuple[ParserScores, Callable[[ParserGradient], Docs]]:
-    """Encode, score and label; the callback takes the gradients down to the token vectors.
-
-    Raises
-    ------
-    ValueError
-        From the callback, if the gradient is of the labels of other arcs than those scored.
-    """
-    docs, sentences, words, choose_arcs = _as_input(X)
+    """Encode, score and label; the callback takes the gradients down to the token vectors."""
+    docs, sentences, words, choose_arcs = X
     words = [np.arange(len(doc)) for doc in docs] if words is None else words
     vectors, backprop_vectors = find_vectors(model, docs, is_train)
     given = BoundaryInput(vectors, words)
@@ -288,12 +244,6 @@ def forward(
         labels, backprop_labels = [own for own, _ in begun], [own for _, own in begun]
 
     def backprop(gradient: ParserGradient) -> Docs:
-        if len(gradient.labels) != len(backprop_labels):
-            raise ValueError(
-                f"expected gradients of the label scores of {len(backprop_labels)} sets of arcs, "
-                f"received {len(gradient.labels)}: the labels of the same arcs must be scored in "
-                f"the forward pass, see ParserInput.choose_arcs"
-            )
         d_rows = np.zeros_like(trees.rows)
         for backprop_scores, d_scores in zip(backprop_labels, gradient.labels, strict=True):
             d_rows += backprop_scores(d_scores)
@@ -313,7 +263,6 @@ def find_vectors(
 
     They are NumPy arrays, wherever they are computed.
     """
-    follow_fast_cpu(model.get_ref("tok2vec"), model)
     vectors, backprop_vectors = token_vectors(model, docs, is_train)
     features = model.maybe_get_ref("features")
     if features is None:
@@ -335,20 +284,8 @@ def reading_layers(model: ParserModel) -> list[Tok2Vec]:
     return [model.get_ref("tok2vec"), *([] if features is None else [features])]
 
 
-def _as_input(X: Docs | ParserInput) -> ParserInput:
-    if isinstance(X, ParserInput):
-        return X
-    return ParserInput(X, [[np.arange(len(doc))] if len(doc) else [] for doc in X])
-
-
 def require_finite(scores: Any, kind: str) -> None:
-    """Refuse an array of scores, or a list of arrays, that are not finite.
-
-    Raises
-    ------
-    ValueError
-        If there is one.
-    """
+    """Refuse an array of scores, or a list of arrays, that are not finite."""
     arrays = scores if isinstance(scores, list) else [scores]
     if not all(np.isfinite(own).all() for own in arrays):
         raise ValueError(

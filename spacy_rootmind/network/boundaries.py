@@ -1,9 +1,8 @@
 """Log-odds that a token starts a sentence, before any tree is known."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,16 +10,7 @@ from thinc.api import Linear, Maxout, Model, chain
 
 from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network.layout import Layout
-from spacy_rootmind.network.ops import (
-    HOST,
-    Compiled,
-    Predict,
-    Read,
-    as_forward,
-    prepare_dense,
-    prepare_layer,
-    run_layer,
-)
+from spacy_rootmind.network.ops import HOST, run_layer
 from spacy_rootmind.network.qrnn import QRNN
 from spacy_rootmind.network.types import Floats1d, Floats2d
 
@@ -45,22 +35,11 @@ InT = BoundaryInput
 OutT = Floats1d
 
 
-def SentenceStarts(
-    hidden_width: int, qrnn_width: int = 0, dropout: float = 0.0, nI: int | None = None
-) -> Model[InT, OutT]:
+def SentenceStarts(hidden_width: int, qrnn_width: int = 0, dropout: float = 0.0) -> Model:
     """Score each word as a sentence start: maxout over a window of words, then a linear layer.
 
-    Parameters
-    ----------
-    hidden_width
-        Width of the hidden layer.
-    qrnn_width
-        Width of the states of a quasi-recurrent layer over the words of a Doc, which are added to
-        each word before the window is taken; 0 for none.
-    dropout
-        Dropout rate of these states, one mask per Doc.
-    nI
-        Width of the token vectors.
+    With a `qrnn_width` above 0, a quasi-recurrent layer over the words of a Doc, whose states have
+    dropout, comes before the window.
 
     Returns
     -------
@@ -68,20 +47,19 @@ def SentenceStarts(
         scores : float array of shape (all tokens,), log-odds of a start, one Doc after another;
         `NOT_A_WORD` for whitespace.
     """
-    n_inputs = None if nI is None else nI * len(WINDOW)
-    hidden = Maxout(nO=hidden_width, nI=n_inputs, nP=3, normalize=True, dropout=0.0)
+    hidden = Maxout(nO=hidden_width, nP=3, normalize=True, dropout=0.0)
     mlp = chain(hidden, Linear(nO=1, nI=hidden_width))
     return Model(
         "sentence_starts",
-        Compiled(prepare, forward),
+        forward,
         init=init,
-        dims={"nI": nI, "nH": hidden_width},
-        layers=[mlp, *([QRNN(qrnn_width, dropout, nI)] if qrnn_width else [])],
+        dims={"nI": None, "nH": hidden_width},
+        layers=[mlp, *([QRNN(qrnn_width, dropout)] if qrnn_width else [])],
         ops=HOST,
     )
 
 
-def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -> None:
+def init(model: Model, X: InT | None = None, Y: OutT | None = None) -> None:
     """Size the layer by the vectors and draw its parameters."""
     mlp, *recurrent = model.layers
     for layer in recurrent:
@@ -94,28 +72,9 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -
     mlp.initialize()
 
 
-def prepare(read: Read, model: Model[InT, OutT]) -> Predict:
-    """Prepare the weights for prediction on a CPU."""
-    mlp, *recurrent = model.layers
-    maxout, norm, _, output = (node for node in mlp.walk(order="dfs_pre") if not node.layers)
-    hidden, score = prepare_dense(read, maxout, norm), prepare_dense(read, output)
-    context = [prepare_layer(read, layer) for layer in recurrent]
-    layers = [as_forward(own) for own in (lambda windows: score(hidden(windows)), *context)]
-    return lambda X: _score(model, X, layers)[0]
-
-
-def forward(
-    model: Model[InT, OutT], X: InT, is_train: bool
-) -> tuple[OutT, Callable[[OutT], list[Floats2d]]]:
+def forward(model: Model, X: InT, is_train: bool) -> tuple[OutT, Callable[[OutT], list[Floats2d]]]:
     """Score all tokens; the callback takes the gradient of the scores to that of the vectors."""
-    layers = [partial(run_layer, layer, is_train=is_train) for layer in model.layers]
-    return _score(model, X, layers)
-
-
-def _score(
-    model: Model[InT, OutT], X: InT, layers: Sequence[Callable[[Any], tuple[Any, Callable]]]
-) -> tuple[OutT, Callable[[OutT], list[Floats2d]]]:
-    """Score all tokens by the layers of the model, as they run in training or in prediction."""
+    mlp, *recurrent = model.layers
     vectors = list(X.vectors)
     width = model.get_dim("nI")
     # A sentence of this layout is all words of a Doc. The place of ROOT has zeros, which keep a
@@ -132,9 +91,9 @@ def _score(
     flat = vectors[0] if len(vectors) == 1 else np.concatenate(vectors)
     rows[places] = flat[words]
     states, backprop_context = rows, None
-    if len(layers) > 1:
-        states, backprop_context = layers[1]((rows[:-1], layout))
-    found, backprop_found = layers[0](kernel.windows(states, places))
+    if recurrent:
+        states, backprop_context = run_layer(recurrent[0], (rows[:-1], layout), is_train)
+    found, backprop_found = run_layer(mlp, kernel.windows(states, places), is_train)
     scores[words] = found[:, 0]
 
     def backprop(d_scores: OutT) -> list[Floats2d]:

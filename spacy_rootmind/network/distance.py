@@ -5,8 +5,6 @@ this term their arcs would also have equal scores. As in the feature lists of Ju
 (Speech and Language Processing, section 18.3.2), buckets are finer at short distances.
 """
 
-from functools import lru_cache
-
 import numpy as np
 
 from spacy_rootmind.network.types import Floats2d, Floats3d, Ints1d, Ints2d
@@ -16,10 +14,6 @@ BOUNDS = (1, 2, 3, 4, 5, 7, 10, 15, 22, 32)
 # Both sides, and one bucket for arcs from ROOT, whose position means nothing.
 N_BUCKETS = 2 * len(BOUNDS) + 1
 ROOT_BUCKET = 0
-# Tables for up to this many positions are cached; larger ones are rarely needed.
-CACHED_POSITIONS = 256
-
-
 # The bucket of each distance from -FAR to FAR, which longer ones share, and then ROOT's.
 FAR = BOUNDS[-1]
 _near = np.maximum(np.searchsorted(BOUNDS, np.abs(np.arange(-FAR, FAR + 1)), side="right"), 1)
@@ -33,24 +27,11 @@ def bucket_of(deps: Ints1d, heads: Ints1d) -> Ints1d:
     return np.where(heads == 0, np.int32(ROOT_BUCKET), BUCKETS[distance + FAR])
 
 
-@lru_cache(maxsize=128)
-def _cached_buckets(m: int) -> Ints2d:
-    positions = np.arange(m, dtype="int32")
-    return bucket_of(positions[:, None], positions[None, :])
-
-
-def bucket_table(m: int) -> Ints2d:
-    """List the bucket of every (dep, head); row 0 and the diagonal are arbitrary."""
-    if m <= CACHED_POSITIONS:
-        return _cached_buckets(m)
-    return _cached_buckets.__wrapped__(m)
-
-
 def collect(scores: Floats3d, buckets: Ints2d, *, over_heads: bool) -> Floats3d:
     """Sum scores of arcs (b, m, m) by their bucket, into (b, m, N_BUCKETS).
 
     The positions of the result are dependents, each with the sums over its heads, or heads with the
-    sums over their dependents. `buckets` is `bucket_table(m)`.
+    sums over their dependents. `buckets`, (m, m), has the bucket of each arc.
     """
     b, m, _ = scores.shape
     own = np.arange(m)[:, None] if over_heads else np.arange(m)

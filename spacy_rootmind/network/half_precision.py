@@ -9,10 +9,8 @@ from typing import Any
 
 from thinc.api import Model
 
+# A model as `Model.to_dict` makes it; under "params", the weights of each layer by name.
 Message = dict[str, Any]
-"""A model as `Model.to_dict` makes it; under "params", the weights of each layer by name."""
-
-
 # Larger numbers would become infinite.
 MAX_HALF = 65504.0
 
@@ -73,10 +71,7 @@ def convert_weights(message: Message, convert: Callable[[Any], Any]) -> Message:
 def to_half_precision(numbers: Any) -> Any:
     """Round single-precision numbers to half precision; arrays of other types stay as they are.
 
-    Raises
-    ------
-    ValueError
-        If a number is too large for half precision, or not a number.
+    Refuses numbers that are too large for half precision, or not a number.
     """
     if numbers.dtype != "float32":
         return numbers

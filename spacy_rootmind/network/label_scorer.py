@@ -22,14 +22,10 @@ from spacy_rootmind.network.types import Floats2d, Floats3d, Ints1d
 # Width of the perceptron, as a multiple of the biaffine product's sides; the cost of the latter
 # grows with the square of their width.
 HIDDEN_FACTOR = 2
-
-
 # How far below the mean of the others the scores of a new label start.
 NEW_LABEL_GAP = 5.0
-
 # Arcs that are scored at once; each takes memory for a hidden layer per label.
 MAX_ARCS = 4096
-
 # Parameters of the biaffine term with a rank: of dependents and of heads.
 PROJECTIONS = ("P", "Q")
 # Model attribute: whether a wrong arc has a score of its own, after all labels.
@@ -47,8 +43,6 @@ class LabelInput(NamedTuple):
         Flat rows.
     kept : dict, optional
         In prediction, layers keep here what depends on the rows alone, for other arcs.
-    buckets : int array of shape (n_arcs,), optional
-        The buckets of the arcs' distances, for both terms.
     """
 
     rows: Floats2d
@@ -56,7 +50,6 @@ class LabelInput(NamedTuple):
     deps: Ints1d
     heads: Ints1d
     kept: dict[int, Any] | None = None
-    buckets: Ints1d | None = None
 
 
 OutT = Floats2d
@@ -70,8 +63,7 @@ def BiaffineLabels(
     null_label: bool = False,
     rank: int | None = None,
     nO: int | None = None,
-    nI: int | None = None,
-) -> Model[LabelInput, OutT]:
+) -> Model:
     """Score every label on each of the given arcs.
 
     score[l] = [D; 1] U[l] [H; 1] + V[l] maxout(A d + B h + C[q]), where d and h are the dependent's
@@ -79,23 +71,7 @@ def BiaffineLabels(
     the other. The second term has interactions that the first, being bilinear, lacks.
 
     With a rank, U[l] is P G[l] Qᵀ, with P and Q the same for all labels: a Tucker decomposition of
-    the tensor U.
-
-    Parameters
-    ----------
-    hidden_width
-        Width of D and H; the second term is twice as wide.
-    dropout
-        Dropout rate of the hidden units, one mask per sentence.
-    null_label
-        Whether to score the null label, which marks a wrong arc, as well.
-    rank
-        Width of either side of G; None without one. A score takes rank² multiplications then,
-        instead of hidden_width².
-    nO
-        Number of labels without the null label.
-    nI
-        Width of the input rows.
+    the tensor U. A score then takes rank² multiplications instead of hidden_width².
 
     Returns
     -------
@@ -111,14 +87,14 @@ def BiaffineLabels(
         "biaffine_labels",
         Compiled(prepare, forward),
         init=init,
-        dims={"nO": nO, "nI": nI, "nH": hidden_width},
+        dims={"nO": nO, "nI": None, "nH": hidden_width},
         layers=[biaffine_term(hidden_width, dropout, rank), perceptron_term(hidden_width, dropout)],
         attrs={NULL_LABEL: null_label},
         ops=HOST,
     )
 
 
-def init(model: Model[LabelInput, OutT], X: Any = None, Y: Any = None) -> None:
+def init(model: Model, X: Any = None, Y: Any = None) -> None:
     """Size both terms."""
     for term in model.layers:
         term.set_dim("nI", model.get_dim("nI"))
@@ -126,7 +102,7 @@ def init(model: Model[LabelInput, OutT], X: Any = None, Y: Any = None) -> None:
         term.initialize()
 
 
-def prepare(read: Read, model: Model[LabelInput, OutT]) -> Predict:
+def prepare(read: Read, model: Model) -> Predict:
     """Prepare the weights for prediction on a CPU."""
     biaffine, perceptron = model.layers
     hidden = [prepare_dense(read, layer) for layer in biaffine.layers]
@@ -136,8 +112,7 @@ def prepare(read: Read, model: Model[LabelInput, OutT]) -> Predict:
     *sums, output = (prepare_dense(read, layer) for layer in perceptron.layers)
 
     def predict(X: LabelInput) -> OutT:
-        deps, heads, buckets = _as_arcs(X)
-        kept = {} if X.kept is None else X.kept
+        deps, heads, kept = X.deps, X.heads, {} if X.kept is None else X.kept
         if model.id not in kept:
             sides = zip(project, hidden, strict=True)
             parts = [own(layer(X.rows)) for own, layer in sides]
@@ -150,20 +125,17 @@ def prepare(read: Read, model: Model[LabelInput, OutT]) -> Predict:
         else:
             DU = product(D[deps])
         scores = (DU.reshape((-1, *U.shape[1:])) @ H[heads][:, :, None])[:, :, 0]
+        buckets = X.layout.arc_distances(deps, heads)
         return scores + output(kernel.arc_maxout(A, B, C, deps, heads, buckets)[0])
 
     return predict
 
 
-def forward(
-    model: Model[LabelInput, OutT], X: LabelInput, is_train: bool
-) -> tuple[OutT, Callable[[OutT], Floats2d]]:
+def forward(model: Model, X: LabelInput, is_train: bool) -> tuple[OutT, Callable[[OutT], Floats2d]]:
     """Add both terms; the callback takes the scores' gradient to the rows' gradient."""
     biaffine_term, perceptron_term = model.layers
-    deps, heads, buckets = _as_arcs(X)
-    given = X._replace(deps=deps, heads=heads, buckets=buckets)
-    biaffine, backprop_biaffine = biaffine_term(given, is_train)
-    perceptron, backprop_perceptron = perceptron_term(given, is_train)
+    biaffine, backprop_biaffine = biaffine_term(X, is_train)
+    perceptron, backprop_perceptron = perceptron_term(X, is_train)
 
     def backprop(d_scores: OutT) -> Floats2d:
         return backprop_biaffine(d_scores) + backprop_perceptron(d_scores)
@@ -171,18 +143,10 @@ def forward(
     return biaffine + perceptron, backprop
 
 
-def _as_arcs(X: LabelInput) -> tuple[Ints1d, Ints1d, Ints1d]:
-    """Return dependents, heads and the buckets of their distances."""
-    deps, heads = X.deps.astype(np.intp, copy=False), X.heads.astype(np.intp, copy=False)
-    return deps, heads, X.layout.arc_distances(deps, heads)
-
-
 # --- the biaffine term -------------------------------------------------------------------------
 
 
-def biaffine_term(
-    hidden_width: int, dropout: float, rank: int | None = None
-) -> Model[LabelInput, OutT]:
+def biaffine_term(hidden_width: int, dropout: float, rank: int | None = None) -> Model:
     """Compute [D; 1] U[l] [H; 1], with D and H perceptrons of the arc's two rows.
 
     With a rank, U is the tensor between projections P and Q of both sides.
@@ -204,7 +168,7 @@ def biaffine_term(
     )
 
 
-def biaffine_init(model: Model[LabelInput, OutT], X: Any = None, Y: Any = None) -> None:
+def biaffine_init(model: Model, X: Any = None, Y: Any = None) -> None:
     """Draw the parameters; all scores start near zero."""
     for layer in model.layers:
         layer.set_dim("nI", model.get_dim("nI"))
@@ -219,7 +183,7 @@ def biaffine_init(model: Model[LabelInput, OutT], X: Any = None, Y: Any = None) 
 
 
 def biaffine_forward(
-    model: Model[LabelInput, OutT], X: LabelInput, is_train: bool
+    model: Model, X: LabelInput, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
     """Score with one matrix product for all labels."""
     ops = model.ops
@@ -247,7 +211,7 @@ def biaffine_forward(
 
 
 def _read_side(
-    model: Model[LabelInput, OutT], X: LabelInput, side: int, is_train: bool
+    model: Model, X: LabelInput, side: int, is_train: bool
 ) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
     """Compute what rows contribute as dependents, side 0, or as heads, side 1.
 
@@ -271,7 +235,7 @@ def _read_side(
     return ops.gemm(hidden, weights[:-1]) + weights[-1], backprop
 
 
-def _prepare_projection(read: Read, model: Model[LabelInput, OutT], name: str) -> Predict:
+def _prepare_projection(read: Read, model: Model, name: str) -> Predict:
     if model.has_param(name):
         weights = read(model, name)
         return kernel.Dense(weights[:-1], weights[-1])
@@ -281,7 +245,7 @@ def _prepare_projection(read: Read, model: Model[LabelInput, OutT], name: str) -
 
 
 def _scatter(
-    model: Model[LabelInput, OutT],
+    model: Model,
     X: LabelInput,
     like: Floats2d,
     d_deps: Floats2d,
@@ -297,7 +261,7 @@ def _scatter(
 # --- the perceptron term -----------------------------------------------------------------------
 
 
-def perceptron_term(hidden_width: int, dropout: float) -> Model[LabelInput, OutT]:
+def perceptron_term(hidden_width: int, dropout: float) -> Model:
     """Compute V[l] maxout(A d + B h + C[q])."""
     width = 2 * HIDDEN_FACTOR * hidden_width
     return Model(
@@ -312,7 +276,7 @@ def perceptron_term(hidden_width: int, dropout: float) -> Model[LabelInput, OutT
     )
 
 
-def perceptron_init(model: Model[LabelInput, OutT], X: Any = None, Y: Any = None) -> None:
+def perceptron_init(model: Model, X: Any = None, Y: Any = None) -> None:
     """Draw the parameters."""
     dep_layer, head_layer, output = model.layers
     dep_layer.set_dim("nI", model.get_dim("nI"))
@@ -325,7 +289,7 @@ def perceptron_init(model: Model[LabelInput, OutT], X: Any = None, Y: Any = None
 
 
 def perceptron_forward(
-    model: Model[LabelInput, OutT], X: LabelInput, is_train: bool
+    model: Model, X: LabelInput, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
     """Score; each row is multiplied by A and B once, however many arcs it has."""
     ops = model.ops
@@ -333,14 +297,15 @@ def perceptron_forward(
     A, backprop_A = run_layer(dep_layer, X.rows, is_train)
     B, backprop_B = run_layer(head_layer, X.rows, is_train)
     C: Floats2d = model.get_param("C")
-    hidden, which = kernel.arc_maxout(A, B, C, X.deps, X.heads, X.buckets)
+    buckets = X.layout.arc_distances(X.deps, X.heads)
+    hidden, which = kernel.arc_maxout(A, B, C, X.deps, X.heads, buckets)
     hidden, drop = sentence_dropout(model, X.layout, hidden, is_train, X.deps)
     scores, backprop_output = run_layer(output, hidden, is_train)
 
     def backprop(d_scores: OutT) -> Floats2d:
         d_hidden = drop(backprop_output(d_scores))
         d_sums = ops.backprop_maxout(d_hidden, which, 2).reshape((len(d_hidden), -1))
-        model.inc_grad("C", distance.collect_flat(d_sums, X.buckets))
+        model.inc_grad("C", distance.collect_flat(d_sums, buckets))
         dA, dB = _scatter(model, X, A, d_sums, d_sums)
         return backprop_A(dA) + backprop_B(dB)
 
@@ -350,7 +315,7 @@ def perceptron_forward(
 # --- more labels -------------------------------------------------------------------------------
 
 
-def add_label(model: Model[Any, Any]) -> None:
+def add_label(model: Model) -> None:
     """Give a parser's network one more label, whose scores start below the mean of the others.
 
     Thus no arc has it as its best label before it is trained. Weights stay, in new layers: an
@@ -374,7 +339,7 @@ def add_label(model: Model[Any, Any]) -> None:
                 node.set_ref(name, labeller)
 
 
-def _widen(layer: Model[Any, Any], n_labels: int, axes: dict[str, tuple[int, float]]) -> None:
+def _widen(layer: Model, n_labels: int, axes: dict[str, tuple[int, float]]) -> None:
     """Give a layer one more output, before the null label's.
 
     `axes` has the parameters with an entry for each output: its axis, and what is added to the mean

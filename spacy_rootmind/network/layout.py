@@ -46,8 +46,9 @@ class Bucket:
 
     @cached_property
     def distances(self) -> Ints2d:
-        """The bucket of each arc's distance, of shape (m, m): `distance.bucket_table`."""
-        return distance.bucket_table(self.rows.shape[1])
+        """The bucket of each arc's distance, (m, m); row 0 and the diagonal are arbitrary."""
+        positions = np.arange(self.rows.shape[1])
+        return distance.bucket_of(positions[:, None], positions)
 
     @cached_property
     def ranges(self) -> list[tuple[int, int]]:
@@ -59,11 +60,10 @@ class Bucket:
     def allowed(self) -> Floats3d:
         """1 where (dep, head) may be an arc: both inside, dep not ROOT, and not equal."""
         m = self.rows.shape[1]
-        inside = (np.arange(m) <= self.lengths[:, None]).astype("f")
-        allowed = inside[:, :, None] * inside[:, None, :]
-        allowed[:, 0] = 0.0
-        allowed *= 1.0 - np.eye(m, dtype="f")
-        return allowed
+        inside = np.arange(m) <= self.lengths[:, None]
+        allowed = inside[:, :, None] & inside[:, None] & ~np.eye(m, dtype=bool)
+        allowed[:, 0] = False
+        return allowed.astype("f")
 
     def pad(self, flat: Floats2d) -> Floats3d:
         """Copy rows (n_rows, w) to (b, m, w), with zeros past the end of each sentence."""

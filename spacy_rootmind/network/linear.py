@@ -12,6 +12,7 @@ gradients of all inputs are zero.
 """
 
 from collections.abc import Callable, Sequence
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from thinc.api import Model, NumpyOps, registry
 
 from spacy_rootmind.kernel.linear import ArcFeatures
 from spacy_rootmind.network import distance
-from spacy_rootmind.network.architecture import ParserModel, forward, init
+from spacy_rootmind.network.architecture import ParserModel, check_number, forward, init
 from spacy_rootmind.network.boundaries import NOT_A_WORD, BoundaryInput
 from spacy_rootmind.network.label_scorer import NULL_LABEL, LabelInput
 from spacy_rootmind.network.layout import Layout
@@ -50,9 +51,6 @@ NOTHING = -1
 N_CONTEXTS = 2
 # Columns of ArcKeys.between: as the dependent, the head, the words between, and that alone.
 N_BETWEEN = 4
-
-# Its backward pass takes a TreeGradient, which Thinc's types have no place for.
-LinearTreeModel = Model[Any, Any]
 
 
 def build_linear_parser(
@@ -87,12 +85,11 @@ def build_linear_parser(
     Returns
     -------
     model : Model[ParserInput, ParserScores]
-        Also takes a plain list of Docs, each of which then counts as one sentence.
 
     Raises
     ------
     ValueError
-        If there are no attributes, one is listed twice, or a number of bits is out of range.
+        If a number of bits is out of range.
 
     References
     ----------
@@ -100,16 +97,11 @@ def build_linear_parser(
     table 1.
     Jurafsky & Martin, Speech and Language Processing (3rd edition draft), section 18.3.2.
     """
-    attrs = _check_attrs(attrs)
-    for name, bits in (("arc_bits", arc_bits), ("label_bits", label_bits)):
-        is_integer = isinstance(bits, int) and not isinstance(bits, bool)
-        if not is_integer or not 1 <= bits <= MAX_BITS:
-            raise ValueError(
-                f"expected {name} as an integer from 1 to {MAX_BITS}, received {bits!r}"
-            )
-    columns = attrs if context in attrs else [*attrs, context]
+    check_number("arc_bits", arc_bits, Integral, 1, MAX_BITS + 1)
+    check_number("label_bits", label_bits, Integral, 1, MAX_BITS + 1)
+    columns = [*attrs] if context in attrs else [*attrs, context]
     width = len(columns)
-    attributes: Model[Any, Any] = registry.get("layers", "spacy.FeatureExtractor.v1")(columns)
+    attributes: Model = registry.get("layers", "spacy.FeatureExtractor.v1")(columns)
     boundaries = LinearStarts(width)
     trees = LinearTreeScorer(len(attrs), columns.index(context), width, arc_bits, label_bits, nO)
     model: ParserModel = Model(
@@ -133,16 +125,7 @@ def build_linear_parser(
     return model
 
 
-def _check_attrs(attrs: Sequence[str]) -> list[str]:
-    is_list = isinstance(attrs, list | tuple) and all(isinstance(name, str) for name in attrs)
-    if not is_list or not attrs or len(set(attrs)) < len(attrs):
-        raise ValueError(
-            f"expected attrs as a list of different names of attributes, received {attrs!r}"
-        )
-    return list(attrs)
-
-
-def _init(model: Model[Any, Any], X: Any = None, Y: Any = None) -> None:
+def _init(model: Model, X: Any = None, Y: Any = None) -> None:
     """Set all weights to zero, of layers within as well."""
     shape = [model.get_dim(name) for name in ("nV", "nO") if name in model.dim_names]
     model.set_param("W", model.ops.alloc(tuple(shape)))
@@ -150,7 +133,7 @@ def _init(model: Model[Any, Any], X: Any = None, Y: Any = None) -> None:
         layer.initialize()
 
 
-def _gradient_of(model: Model[Any, Any]) -> Any:
+def _gradient_of(model: Model) -> Any:
     """Return the gradient of the weights, zeros if there is none, to add to in place.
 
     `Model.inc_grad` takes a gradient as large as the parameter, though few entries differ from 0.
@@ -163,11 +146,11 @@ def _gradient_of(model: Model[Any, Any]) -> Any:
 # --- sentence starts ---------------------------------------------------------------------------
 
 
-def LinearStarts(nI: int) -> Model[BoundaryInput, Floats1d]:
+def LinearStarts(nI: int) -> Model:
     """Score each word as a sentence start by its attributes and its neighbours'.
 
-    `make_start_keys` lists the features. A BoundaryInput has `nI` columns of attributes, uint64,
-    instead of vectors; scores are as from `boundaries.SentenceStarts`.
+    A BoundaryInput has `nI` columns of attributes, uint64, instead of vectors; scores are as from
+    `boundaries.SentenceStarts`.
     """
     return Model(
         "linear_starts",
@@ -179,7 +162,7 @@ def LinearStarts(nI: int) -> Model[BoundaryInput, Floats1d]:
 
 
 def _forward_starts(
-    model: Model[BoundaryInput, Floats1d], X: BoundaryInput, is_train: bool
+    model: Model, X: BoundaryInput, is_train: bool
 ) -> tuple[Floats1d, Callable[[Floats1d], list[Floats2d]]]:
     """Score all tokens; the callback adds the gradient of the weights, and returns zeros."""
     weights = model.get_param("W")
@@ -207,7 +190,7 @@ def _forward_starts(
 
 def LinearTreeScorer(
     n_attrs: int, context: int, nI: int, arc_bits: int, label_bits: int, nO: int | None = None
-) -> LinearTreeModel:
+) -> Model:
     """Score arcs by sums of weights of features, as McDonald et al.
 
     `list_templates` lists the features; each counts alone and combined with the arc's direction and
@@ -232,7 +215,7 @@ def LinearTreeScorer(
 
 
 def _forward_trees(
-    model: LinearTreeModel, X: TreeInput, is_train: bool
+    model: Model, X: TreeInput, is_train: bool
 ) -> tuple[TreeScores, Callable[[TreeGradient], list[Floats2d]]]:
     """Score; the callback adds the gradient of the weights, and returns zeros for the input."""
     layout = lay_out(X)
@@ -265,7 +248,7 @@ def _forward_trees(
 # --- labels ------------------------------------------------------------------------------------
 
 
-def LinearLabels(bits: int, nO: int | None = None) -> Model[LabelInput, Floats2d]:
+def LinearLabels(bits: int, nO: int | None = None) -> Model:
     """Score every label on each of the given arcs, from `ArcKeys.templates`.
 
     Keys are of shape (n_rows, 2 * n_templates), scores of shape (n_arcs, nO); each label has 2 to
@@ -282,10 +265,14 @@ def LinearLabels(bits: int, nO: int | None = None) -> Model[LabelInput, Floats2d
 
 
 def _forward_labels(
-    model: Model[LabelInput, Floats2d], X: LabelInput, is_train: bool
+    model: Model, X: LabelInput, is_train: bool
 ) -> tuple[Floats2d, Callable[[Floats2d], Any]]:
     """Score; the callback adds the gradient of the weights, and returns zeros."""
-    places = _find_places(X.rows, X.layout, X.deps, X.heads, model.get_dim("nV"))
+    # A key for each template, with the arc's direction.
+    n_templates = X.rows.shape[1] // 2
+    directions = make_bucket_keys(n_templates)[X.layout.arc_distances(X.deps, X.heads), -1:]
+    keys = X.rows[X.deps, :n_templates] + X.rows[X.heads, n_templates:] + directions
+    places = (keys & np.uint32(model.get_dim("nV") - 1)).astype(np.int32)
     weights: Floats2d = model.get_param("W")
     scores = model.ops.gather_add(weights, places)
 
@@ -298,16 +285,6 @@ def _forward_labels(
         return np.zeros_like(X.rows)
 
     return scores, backprop
-
-
-def _find_places(
-    keys: Ints2d, layout: Layout, deps: Ints1d, heads: Ints1d, n_weights: int
-) -> Ints2d:
-    """Find the places of each arc's weights: one per template, with the arc's direction."""
-    n_templates = keys.shape[1] // 2
-    directions = make_bucket_keys(n_templates)[layout.arc_distances(deps, heads), -1:]
-    places = keys[deps, :n_templates] + keys[heads, n_templates:] + directions
-    return (places & np.uint32(n_weights - 1)).astype(np.int32)
 
 
 # --- keys of features -----------------------------------------------------------------------------
@@ -349,17 +326,10 @@ def list_templates(n_attrs: int) -> list[tuple[int, int]]:
 
 
 def make_arc_keys(attributes: Ints2d, layout: Layout, n_attrs: int, context: int) -> ArcKeys:
-    """Make the keys of words and of ROOT.
+    """Make the keys of words and of ROOT, from attributes of words: uint64, (n_words, n_columns).
 
-    Parameters
-    ----------
-    attributes : uint64 array of shape (n_words, n_columns)
-        Attributes of the words of `layout`, in order.
-    layout : Layout
-    n_attrs : int
-        The first columns, which are attributes of dependents and heads.
-    context : int
-        Column of the attribute of neighbours and of the words between.
+    The first `n_attrs` columns are attributes of dependents and heads; the column `context` is the
+    attribute of neighbours and of the words between.
     """
     rows = np.full((layout.n_rows, attributes.shape[1]), ROOT_ATTRIBUTE, dtype=np.uint64)
     rows[layout.words] = attributes
@@ -424,18 +394,10 @@ def _find_previous(attribute: Ints1d, layout: Layout) -> Ints1d:
 
 
 def make_start_keys(attributes: Ints2d) -> Ints2d:
-    """Make the keys of the features of words as sentence starts.
+    """Make keys of words as sentence starts, from their attributes: uint64, (n_words, n_columns).
 
-    Parameters
-    ----------
-    attributes : uint64 array of shape (n_words, n_columns)
-        Of the words of a Doc.
-
-    Returns
-    -------
-    keys : uint32 array of shape (n_words, 4 * n_columns)
-        Of each attribute of the word, of the word before, of the word after, and of the word and
-        the word before together.
+    Returns uint32 (n_words, 4 * n_columns): keys of each attribute of the word, of the word before,
+    of the word after, and of the word and the word before together.
     """
     n_columns = attributes.shape[1]
     own = mix(attributes + _odd(n_columns))

@@ -43,13 +43,7 @@ def listeners_in(tok2vec: Tok2Vec) -> list[Tok2Vec]:
 
 
 def require_width(tok2vec: Tok2Vec) -> None:
-    """Refuse a listener whose width is unknown.
-
-    Raises
-    ------
-    ValueError
-        If no initialized component has set the width of a listener.
-    """
+    """Refuse a listener whose width no initialized component has set."""
     for listener in listeners_in(tok2vec):
         if listener.has_dim("nO") is None:
             raise ValueError(
@@ -105,11 +99,6 @@ def require_vectors(listeners: Sequence[Tok2Vec], docs: Docs, reader: str = "par
     """Refuse Docs without the vectors that listeners pass on to a reader: they would pass on zeros.
 
     In training, listeners receive the vectors and refuse Docs of their own accord.
-
-    Raises
-    ------
-    ValueError
-        If there is such a Doc.
     """
     for listener in listeners:
         for doc in docs:

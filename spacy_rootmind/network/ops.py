@@ -94,11 +94,6 @@ def prepare_layer(read: Read, layer: Any) -> Any:
     return forward_of(layer).prepare(read, layer)
 
 
-def as_forward(predict: Predict) -> Callable[[Any], tuple[Any, Callable]]:
-    """Return what a prediction finds as a forward pass does, with a callback that raises."""
-    return lambda X: (predict(X), no_backprop)
-
-
 def prepare_dense(read: Read, layer: Any, norm: Any = None) -> Any:
     """Prepare a `Linear` or `Maxout`, and the `LayerNorm` after it if there is one."""
     W, b = read(layer, "W"), read(layer, "b")
@@ -111,11 +106,7 @@ def use_fast_cpu(model: Model[Any, Any]) -> Model[Any, Any]:
 
     It is about three times as fast as Thinc's on processors with 512-bit vectors. Layers with other
     `Ops`, such as a GPU's, keep them; so does a shared tok2vec that the model only listens to.
-
-    Returns
-    -------
-    model : Model
-        The same.
+    Returns the model.
     """
     for node in model.walk():
         if type(node.ops) is NumpyOps:
@@ -125,17 +116,6 @@ def use_fast_cpu(model: Model[Any, Any]) -> Model[Any, Any]:
             set_forward(node, compiled())
     cache_embeddings(model)
     return model
-
-
-def follow_fast_cpu(layer: Model[Any, Any], model: Model[Any, Any]) -> None:
-    """Make a layer that was put into a model as fast as the model.
-
-    `nlp.replace_listeners` puts copies of other components' layers there, which always come with
-    Thinc's library.
-    """
-    ops: Any = layer.ops
-    if type(ops) is NumpyOps and ops.use_blis and not getattr(model.ops, "use_blis", True):
-        use_fast_cpu(layer)
 
 
 def _layer_norm(model: Any, X: Any, is_train: bool) -> tuple[Any, Callable]:

@@ -20,21 +20,12 @@ InT = tuple[Floats2d, Layout]
 OutT = Floats2d
 
 
-def QRNN(hidden_width: int, dropout: float, nI: int | None = None) -> Model[InT, OutT]:
+def QRNN(hidden_width: int, dropout: float) -> Model:
     """Add the states of a quasi-recurrent layer in both directions to each row.
 
     A row x becomes norm(x + linear([forward; backward])). In each direction, with gates z = tanh(Z
     x), f = logistic(F x) and o = logistic(O x), a cell is c = f c' + (1 - f) z, where c' is the
-    cell before, and a state is o c.
-
-    Parameters
-    ----------
-    hidden_width
-        Width of the state in each direction.
-    dropout
-        Dropout rate of the states, one mask per sentence.
-    nI
-        Width of the rows, in and out.
+    cell before, and a state is o c. States have dropout, one mask per sentence.
 
     Returns
     -------
@@ -50,15 +41,15 @@ def QRNN(hidden_width: int, dropout: float, nI: int | None = None) -> Model[InT,
         "qrnn",
         Compiled(prepare, forward),
         init=init,
-        dims={"nI": nI, "nH": hidden_width},
+        dims={"nI": None, "nH": hidden_width},
         params={"W": None, "b": None},
-        layers=[Linear(nO=nI, nI=2 * hidden_width), LayerNorm(nI=nI)],
+        layers=[Linear(nI=2 * hidden_width), LayerNorm()],
         attrs={RATE: dropout},
         ops=HOST,
     )
 
 
-def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -> None:
+def init(model: Model, X: InT | None = None, Y: OutT | None = None) -> None:
     """Draw the parameters; forget gates start open."""
     width, hidden = model.get_dim("nI"), model.get_dim("nH")
     project, norm = model.layers
@@ -75,16 +66,14 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -
     model.set_param("b", b)
 
 
-def prepare(read: Read, model: Model[InT, OutT]) -> Predict:
+def prepare(read: Read, model: Model) -> Predict:
     """Prepare the weights for prediction on a CPU."""
     project, norm = model.layers
     project_states = prepare_dense(read, project, norm)
     return kernel.QRNN(read(model, "W"), read(model, "b"), project_states)
 
 
-def forward(
-    model: Model[InT, OutT], X: InT, is_train: bool
-) -> tuple[OutT, Callable[[OutT], Floats2d]]:
+def forward(model: Model, X: InT, is_train: bool) -> tuple[OutT, Callable[[OutT], Floats2d]]:
     """Run both directions; the callback takes the gradient of the result to that of the rows."""
     rows, layout = X
     project, norm = model.layers

@@ -19,18 +19,11 @@ InT = tuple[Floats2d, list[Floats3d], Layout]
 OutT = Floats2d
 
 
-def Refine(dropout: float, nI: int | None = None) -> Model[InT, OutT]:
+def Refine(dropout: float) -> Model:
     """Update each row with the vectors of its likely head and likely dependents.
 
     With P the softmax of the arc scores over heads, a row x becomes
-    norm(x + maxout([x; P x; transpose(P) x])).
-
-    Parameters
-    ----------
-    dropout
-        Share of the maxout's output that a sentence loses in training.
-    nI
-        Width of the rows, in and out.
+    norm(x + maxout([x; P x; transpose(P) x])). The maxout has dropout, one mask per sentence.
 
     Returns
     -------
@@ -42,14 +35,14 @@ def Refine(dropout: float, nI: int | None = None) -> Model[InT, OutT]:
         "refine",
         Compiled(prepare, forward),
         init=init,
-        dims={"nI": nI},
-        layers=[Maxout(nO=nI, nI=None if nI is None else 3 * nI, nP=3), LayerNorm(nI=nI)],
+        dims={"nI": None},
+        layers=[Maxout(nP=3), LayerNorm()],
         attrs={RATE: dropout},
         ops=HOST,
     )
 
 
-def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -> None:
+def init(model: Model, X: InT | None = None, Y: OutT | None = None) -> None:
     """Size both layers by the rows and draw their parameters."""
     width = model.get_dim("nI")
     mix, norm = model.layers
@@ -60,7 +53,7 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -
         layer.initialize()
 
 
-def prepare(read: Read, model: Model[InT, OutT]) -> Predict:
+def prepare(read: Read, model: Model) -> Predict:
     """Prepare the weights for prediction on a CPU."""
     layer, norm = model.layers
     mix = prepare_dense(read, layer, norm)
@@ -73,7 +66,7 @@ def prepare(read: Read, model: Model[InT, OutT]) -> Predict:
 
 
 def forward(
-    model: Model[InT, OutT], X: InT, is_train: bool
+    model: Model, X: InT, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], tuple[Floats2d, list[Floats3d]]]]:
     """Refine the rows; the callback returns (gradient of rows, gradients of scores)."""
     rows, scores, layout = X

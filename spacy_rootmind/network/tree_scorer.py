@@ -66,26 +66,12 @@ class TreeScores:
         return self.rounds[-1]
 
 
-# Its backward pass takes a TreeGradient, which Thinc's types have no place for.
-TreeModel = Model[Any, Any]
-
-
-def TreeScorer(
-    qrnn: Model | None, arcs: Model, labels: Model, refine: Sequence[Model]
-) -> TreeModel:
+def TreeScorer(qrnn: Model | None, arcs: Model, labels: Model, refine: Sequence[Model]) -> Model:
     """Score arcs by a biaffine product, refine the vectors and score again.
 
-    Parameters
-    ----------
-    qrnn : Model[(rows, layout), rows], optional
-        Adds context to the vectors first.
-    arcs : Model[(rows, layout), scores]
-        Scores arcs, with the same weights in each round.
-    labels : Model[(rows, layout, arcs), scores]
-        Sized and saved with this model, as its reference "labels", but run on arcs that are chosen
-        later; see `label_scores`.
-    refine : list of Model[(rows, scores, layout), rows]
-        A layer for each round of refinement.
+    The QRNN, if there is one, adds context to the vectors first. Each round has the same layer
+    `arcs`. The label layer is sized and saved with this one, as its reference "labels", but run on
+    arcs that are chosen later. The callback takes a TreeGradient.
 
     Returns
     -------
@@ -103,7 +89,7 @@ def TreeScorer(
     )
 
 
-def init(model: TreeModel, X: object = None, Y: object = None) -> None:
+def init(model: Model, X: object = None, Y: object = None) -> None:
     """Draw ROOT's vector at random and initialize all layers; nI must be set."""
     width = model.get_dim("nI")
     model.set_param("root", uniform_init(model.ops, (width,), lo=-1.0, hi=1.0))
@@ -112,7 +98,7 @@ def init(model: TreeModel, X: object = None, Y: object = None) -> None:
         layer.initialize()
 
 
-def prepare(read: Read, model: TreeModel) -> Predict:
+def prepare(read: Read, model: Model) -> Predict:
     """Prepare the weights for prediction on a CPU."""
     score = prepare_layer(read, model.get_ref("arcs"))
     context = [prepare_layer(read, own) for own in model.layers if own.name == "qrnn"]
@@ -133,7 +119,7 @@ def prepare(read: Read, model: TreeModel) -> Predict:
 
 
 def forward(
-    model: TreeModel, X: TreeInput, is_train: bool
+    model: Model, X: TreeInput, is_train: bool
 ) -> tuple[TreeScores, Callable[[TreeGradient], list[Floats2d]]]:
     """Score all rounds; the callback takes their gradients to gradients of the token vectors."""
     arcs = model.get_ref("arcs")
@@ -171,7 +157,7 @@ def lay_out(X: TreeInput) -> Layout:
 
 
 def _gather_rows(
-    model: TreeModel, X: TreeInput, layout: Layout
+    model: Model, X: TreeInput, layout: Layout
 ) -> tuple[Floats2d, Callable[[Floats2d], list[Floats2d]]]:
     """Copy the vectors of scored tokens, and ROOT's, to their rows."""
     vectors, tokens = X.vectors, flat_tokens(X)

@@ -48,17 +48,12 @@ def cache_embeddings(model: Model[Any, Any], size: int = MOST_TYPES) -> None:
     layers that may read more than a token's own attributes, they stay as they are.
     """
     for node in list(model.walk()):
-        embed = node.maybe_get_ref("embed")
+        # Copies of models have no references, and the cache of what they are copies of.
+        embed = node if isinstance(forward_of(node), TypeCache) else node.maybe_get_ref("embed")
         if embed is not None and _reads_one_token(embed):
-            set_forward(embed, TypeCache(_without_cache(embed), size))
-        elif isinstance(forward_of(node), TypeCache):
-            # Copies of models have no references, and the cache of what they are copies of.
-            set_forward(node, TypeCache(_without_cache(node), size))
-
-
-def _without_cache(embed: Model[Any, Any]) -> Forward:
-    forward = forward_of(embed)
-    return forward.forward if isinstance(forward, TypeCache) else forward
+            forward = forward_of(embed)
+            own = forward.forward if isinstance(forward, TypeCache) else forward
+            set_forward(embed, TypeCache(own, size))
 
 
 def _reads_one_token(embed: Model[Any, Any]) -> bool:
@@ -87,12 +82,7 @@ class TypeCache:
     Dropout is drawn for each token, as without this class, if it is one layer after all others;
     with dropout elsewhere, training computes each token.
 
-    Parameters
-    ----------
-    forward : callable
-        The embeddings' own.
-    size : int
-        Most types to keep. When they are more, all are dropped.
+    `forward` is the embeddings' own. If there would be more than `size` types, all are dropped.
     """
 
     def __init__(self, forward: Forward, size: int) -> None:
@@ -195,13 +185,10 @@ class TypeCache:
         return np.array([*map(self._rows.get, keys.tolist(), repeat(-1))], dtype=np.int64)
 
     def _add(self, keys: NDArray[np.uint64], vectors: NDArray[np.float32]) -> None:
-        """Add vectors of new types; the table grows by doubling."""
+        """Add vectors of new types; a batch may have more of them than are kept."""
         start, stop = len(self._rows), len(self._rows) + len(keys)
         if stop > len(self._vectors):
-            grown = np.empty((max(stop, 2 * start), vectors.shape[1]), dtype=vectors.dtype)
-            if start:
-                grown[:start] = self._vectors[:start]
-            self._vectors = grown
+            self._vectors = np.empty((max(stop, self.size), vectors.shape[1]), vectors.dtype)
         self._vectors[start:stop] = vectors
         self._rows.update(zip(keys.tolist(), range(start, stop), strict=True))
 

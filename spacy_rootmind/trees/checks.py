@@ -1,7 +1,4 @@
-"""Checks of given heads: score, tree or not, projective or not.
-
-Conventions are in spacy_rootmind.trees.conventions.
-"""
+"""Checks of given heads: score, tree or not, projective or not."""
 
 from typing import Any
 
@@ -107,14 +104,10 @@ def sum_arcs(
     with np.errstate(over="ignore", invalid="ignore"):
         # Summed from left to right, so that padding, being zero, does not change the last digit.
         totals = np.cumsum(arc_scores, axis=1)[:, -1]
-        overflows = ~np.isfinite(totals)
-        if overflows.any():
-            # Arcs of -inf, +inf and NaN decide by themselves, also where other scores overflow.
-            rows = arc_scores[overflows]
-            decided = np.where(np.isfinite(rows), 0.0, rows).sum(axis=1)
-            totals[overflows] = decided
-            overflows[overflows] = decided == 0.0
-    return totals, overflows
+        # Arcs of -inf, +inf and NaN decide by themselves, also where other scores overflow.
+        decided = np.where(np.isfinite(arc_scores), 0.0, arc_scores).sum(axis=1)
+    is_sum = decided == 0.0
+    return np.where(is_sum, totals, decided), is_sum & ~np.isfinite(totals)
 
 
 def form_trees(

@@ -6,7 +6,7 @@ labelled arcs. The tree meets all conditions of each set, and no valid tree does
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -21,7 +21,6 @@ from spacy_rootmind.trees.labelled import (
     FindLabels,
     FindLogProbs,
     LabelledTrees,
-    Rows,
     decode_labelled,
 )
 
@@ -61,13 +60,8 @@ If words 2 and 3 must not both have label 1 under word 1, of three words and two
     [Condition(2, under, first), Condition(3, under, first)]
 """
 
-FindAllLogProbs = Callable[[Rows, Rows], NDArray[np.float64]]
-"""Finds log probabilities of labels, (n_arcs, n_labels), of arcs between words, given by dependents
-and heads. Column i is label number i + 1."""
-
-
+# Arcs of one sentence, (dep, head).
 Arcs = list[tuple[int, int]]
-"""Arcs of one sentence, (dep, head)."""
 
 
 class Rules(Protocol):
@@ -115,7 +109,7 @@ class ValidTrees(NamedTuple):
 def decode_valid(
     scores: Sequence[NDArray[np.floating]],
     find_labels: FindLabels,
-    find_log_probs: FindAllLogProbs,
+    find_log_probs: FindLogProbs,
     rules: Rules,
     *,
     temperature: float = 1.0,
@@ -128,8 +122,8 @@ def decode_valid(
     ----------
     scores, find_labels, temperature, projective
         As for `decode_labelled`, which has the same errors.
-    find_log_probs : FindAllLogProbs
-        Called with a few arcs of sentences whose best tree breaks a rule.
+    find_log_probs : FindLogProbs
+        Called with a few arcs of sentences whose best tree breaks a rule, given by rows.
     rules : Rules
         Sentences are numbered as among the scores.
     max_decodes : int
@@ -173,11 +167,11 @@ def decode_valid(
     }
     _run_together(searches, best.roots, find_log_probs, max_decodes)
     for number, search in searches.items():
-        trees.valid[number] = search.tree is not None
+        trees.valid[number] = bool(search.trees)
         trees.proven[number], trees.decodes[number] = search.proven, search.decodes
-        if search.tree is not None:
-            own = places[number]
-            best.heads[own], best.labels[own] = search.tree.heads, search.tree.labels
+        if search.trees:
+            [tree], own = search.trees, places[number]
+            best.heads[own], best.labels[own] = tree.heads, tree.labels
     return trees
 
 
@@ -252,16 +246,9 @@ class _Node:
 
 
 class TreeSearch:
-    """The search for the best valid trees of one sentence.
+    """The search for the best valid trees of one sentence, by its number among the rules.
 
-    Parameters
-    ----------
-    number : int
-        The sentence's, for the rules and in messages.
-    rules : Rules
-    arcs, weights, labels
-        As for `SearchSpace`; they are copied.
-    projective : bool
+    Arcs, weights and labels are as for `SearchSpace`; they are copied.
 
     Attributes
     ----------
@@ -293,11 +280,6 @@ class TreeSearch:
         self.trees: list[_Node] = []
         self.proven = self.reached_limit = False
 
-    @property
-    def tree(self) -> _Node | None:
-        """The best valid tree; None if none was found."""
-        return self.trees[0] if self.trees else None
-
     def run(self, max_decodes: int, k: int = 1) -> Iterator[Arcs]:
         """Find the k best valid trees; yields the arcs that need labels.
 
@@ -307,7 +289,7 @@ class TreeSearch:
         while self.queue:
             node = heapq.heappop(self.queue)[-1]
             if node.is_settled:
-                conflict = next(self.conflicts(node), None)
+                conflict = self.find_conflict(node)
                 if conflict is None:
                     self.trees.append(node)
                     self.proven = True
@@ -331,10 +313,9 @@ class TreeSearch:
             self.n_pushed += 1
             heapq.heappush(self.queue, (-node.bound, -self.n_pushed, node))
 
-    def conflicts(self, node: _Node) -> Iterator[Conflict]:
-        """Find the conflicts of a node's tree."""
-        found = self.rules.find_conflicts(self.number, node.heads.copy(), node.labels.copy())
-        return iter(found)
+    def find_conflict(self, node: _Node) -> Conflict | None:
+        """Find the first conflict of a node's tree."""
+        return next(iter(self.rules.find_conflicts(self.number, node.heads, node.labels)), None)
 
     def as_conflict(self, node: _Node) -> Conflict:
         """Make the conditions that no tree but a node's meets together."""
@@ -388,19 +369,14 @@ class TreeSearch:
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint8], float]:
         """Split the arcs left to a word by a condition; with the highest weight of the rest."""
         word, heads, labels, holds = condition
-        if not 0 < word < self.m:
-            raise ValueError(
-                f"sentence {self.number}: expected a condition on one of the words 1 to "
-                f"{self.m - 1}, received {condition}"
-            )
-        split = self.space.split(word, left, _as_bytes(heads), _as_bytes(labels), holds)
-        if split[1][node.heads[word], node.labels[word]]:
-            raise ValueError(
-                f"sentence {self.number}: expected conflicts of conditions that the tree "
-                f"meets; word {word} has head {node.heads[word]} and label "
-                f"{node.labels[word]}, received {condition}"
-            )
-        return split
+        if 0 < word < self.m:
+            split = self.space.split(word, left, _as_bytes(heads), _as_bytes(labels), holds)
+            if not split[1][node.heads[word], node.labels[word]]:
+                return split
+        raise ValueError(
+            f"sentence {self.number}: expected conflicts of conditions on words 1 to {self.m - 1} "
+            f"that the tree meets, received {condition}"
+        )
 
     def dive(self) -> Iterator[Arcs]:
         """Find any valid tree, depth first; yields the arcs that need labels.
@@ -419,7 +395,7 @@ class TreeSearch:
                 yield from self.decode(node, projective)
             if node.bound == -np.inf:
                 continue
-            conflict = next(self.conflicts(node), None)
+            conflict = self.find_conflict(node)
             if conflict is None:
                 self.trees.append(node)
                 return
@@ -441,7 +417,7 @@ class TreeSearch:
 def _run_together(
     searches: Mapping[int, TreeSearch],
     roots: NDArray[np.intp],
-    find_log_probs: FindAllLogProbs,
+    find_log_probs: FindLogProbs,
     max_decodes: int,
 ) -> None:
     """Run the searches of sentences, by number, and label the arcs that they need.

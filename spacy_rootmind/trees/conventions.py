@@ -18,14 +18,12 @@ ScoreArray = NDArray[np.floating[Any]]
 BoolArray = NDArray[np.bool_]
 Scalar = TypeVar("Scalar", bound=np.generic)
 
+# Index of the artificial root among the positions of a sentence.
 ROOT = 0
-"""Index of the artificial root among the positions of a sentence."""
-
+# No head: of ROOT itself, in the padding, and of a word whose gold head is unknown.
 MISSING = -1
-"""No head: of ROOT itself, in the padding, and of a word whose gold head is unknown."""
-
+# Number of the label of the arc from ROOT; the other labels of a parser follow, from 1.
 ROOT_LABEL = 0
-"""Number of the label of the arc from ROOT; the other labels of a parser follow, from 1."""
 
 
 class TreeList(NamedTuple):
@@ -45,8 +43,7 @@ class TreeList(NamedTuple):
 
 def count_trees(n: int, single_root: bool) -> int:
     """Count the trees over n words, by Cayley's formula."""
-    count: int = (n if single_root else n + 1) ** max(n - 1, 0)
-    return count
+    return (n if single_root else n + 1) ** max(n - 1, 0)
 
 
 _SCORE_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
@@ -59,14 +56,9 @@ def as_score_batch(scores: ScoreArray) -> ScoreArray:
     """Check dtype and shape, and view a single sentence as a batch of one."""
     if type(scores) is not np.ndarray:
         if not isinstance(scores, np.ndarray) or isinstance(scores, np.ma.MaskedArray):
-            is_tensor = hasattr(scores, "requires_grad")
-            hint = (
-                "; for torch tensors, call the functions of spacy_rootmind.torch, where "
-                "TreeDistribution(scores).mode decodes"
-            )
             raise TypeError(
-                f"expected scores as a numpy array, received {type(scores).__name__}"
-                f"{hint if is_tensor else ''}"
+                f"expected scores as a numpy array, received {type(scores).__name__}; for torch "
+                f"tensors, there are the functions of spacy_rootmind.torch"
             )
         # Subclasses may keep to shapes of their own, as np.matrix does.
         scores = np.asarray(scores)
@@ -91,11 +83,7 @@ def as_lengths(
         every = np.empty(n_sentences, np.intp)
         every.fill(longest)
         return every
-    if isinstance(lengths, np.ma.MaskedArray):
-        raise TypeError("expected lengths as integers, received a MaskedArray")
-    words = np.asarray(lengths)
-    if words.dtype.kind not in "iu" and words.size:
-        raise TypeError(f"expected lengths as integers, received dtype {words.dtype}")
+    words = _as_integers("lengths", lengths)
     if single and words.ndim == 0:
         words = words[None]
     if words.shape != (n_sentences,):
@@ -112,15 +100,19 @@ def as_lengths(
     return np.array(words, dtype=np.intp)
 
 
+def _as_integers(name: str, values: IntArray | int) -> IntArray:
+    array = np.asarray(values)
+    if isinstance(values, np.ma.MaskedArray) or (array.dtype.kind not in "iu" and array.size):
+        kind = type(values).__name__
+        raise TypeError(f"expected {name} as integers, received dtype {array.dtype} ({kind})")
+    return array
+
+
 def as_head_batch(
     heads: IntArray, lengths: IntArray | int | None
 ) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
     """Check dtype and shape of heads, and view a single tree as a batch of one."""
-    if isinstance(heads, np.ma.MaskedArray):
-        raise TypeError("expected heads as an integer array, received a MaskedArray")
-    array = np.asarray(heads)
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"expected heads as an integer array, received dtype {array.dtype}")
+    array = _as_integers("heads", heads)
     if array.ndim not in (1, 2) or array.shape[-1] == 0:
         raise ValueError(f"expected heads of shape (n + 1,) or (B, N + 1), received {array.shape}")
     batch = array if array.ndim == 2 else array[None]

@@ -1,7 +1,4 @@
-"""The best tree and the k best trees of a sentence.
-
-Conventions are in spacy_rootmind.trees.conventions.
-"""
+"""The best tree and the k best trees of a sentence."""
 
 import sys
 from collections.abc import Callable
@@ -28,22 +25,15 @@ from spacy_rootmind.trees.conventions import (
     count_trees,
     filled,
 )
-from spacy_rootmind.trees.errors import SUMS_OVERFLOW, NoTreeError
+from spacy_rootmind.trees.errors import SUMS_OVERFLOW
 from spacy_rootmind.trees.sentences import Sentences
 
 
 class Algorithm(NamedTuple):
-    """A row of the table of algorithms.
+    """A row of the table of algorithms: a decoder, and its arguments besides the common ones.
 
-    Attributes
-    ----------
-    decoder : type
-        A subclass of `spacy_rootmind.kernel.decode.Decoder`.
-    arguments : tuple
-        Its arguments besides the common ones.
-    roots : "one", "many" or "any"
-        The values of `single_root` that it is for. Algorithms for one root run another algorithm
-        inside, and so take `arcmax="inside"`.
+    `roots` says which values of `single_root` it is for. Algorithms for one root run another one
+    inside, and so take `arcmax="inside"`.
     """
 
     decoder: Callable[..., Decoder]
@@ -65,8 +55,6 @@ _TABLE = {
 }
 ALGORITHMS = tuple(_TABLE)
 _PROJECTIVE = Algorithm(ProjectiveDecoder)
-
-__all__ = ["ALGORITHMS", "NoTreeError", "decode", "decode_kbest"]
 
 ArcMax = bool | Literal["inside"]
 

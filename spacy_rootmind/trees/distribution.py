@@ -1,11 +1,7 @@
 """Distributions over the trees of a sentence: log partition, marginals, entropy, divergence.
 
 Scores are log-weights: the probability of a tree is the exponential of its score, divided by the
-sum over all trees. Conventions are in spacy_rootmind.trees.conventions.
-
-All results are exact to rounding, however confident the model: nothing is subtracted. The usual
-determinant of the Laplacian (Koo et al. 2007) loses all its digits once two words strongly prefer
-each other.
+sum over all trees.
 """
 
 from typing import Any
@@ -21,6 +17,7 @@ from spacy_rootmind.trees.conventions import (
     TreeList,
     as_count,
     as_head_batch,
+    mark_words,
 )
 from spacy_rootmind.trees.decoding import find_best, find_kbest
 from spacy_rootmind.trees.inference import Inference
@@ -52,10 +49,12 @@ class TreeDistribution:
     fifty times for 200. Scores so far apart that float64 would underflow take some ten times as
     long.
 
-    Nothing is subtracted in the elimination. The error of `log_partition` is a few units in the
-    last place, or of 1 where that is larger; that of `marginals` a few units in the last place of
-    1; that of `entropy` and divergences, a few units in the last place of the differences among the
-    scores of a word, where a likely arc is not the best one of its word.
+    Nothing is subtracted in the elimination; the usual determinant of the Laplacian (Koo et al.
+    2007) loses all its digits once two words strongly prefer each other. The error of
+    `log_partition` is a few units in the last place, or of 1 where that is larger; that of
+    `marginals` a few units in the last place of 1; that of `entropy` and divergences, a few units
+    in the last place of the differences among the scores of a word, where a likely arc is not the
+    best one of its word.
 
     An object may be used by several threads at once; what two of them ask for at the same time may
     be computed twice. Arrays that it returns are copies, except for `marginals`, which are
@@ -83,9 +82,6 @@ class TreeDistribution:
     np.float64(0.731)
     """
 
-    # Also for torch, losses and tests: the sentences that it is over, and what is found for them.
-    __slots__ = ("inference", "sentences")
-
     def __init__(
         self,
         scores: ScoreArray,
@@ -95,6 +91,7 @@ class TreeDistribution:
         projective: bool = False,
         num_threads: int = 1,
     ):
+        # Also for torch and tests: the sentences that it is over, and what is found for them.
         self.sentences = Sentences(scores, lengths, single_root, projective, num_threads)
         self.inference = Inference(self.sentences)
 
@@ -165,13 +162,10 @@ class TreeDistribution:
         """
         shape, flat, words = self.sentences.flatten(heads)
         given, _ = as_head_batch(flat, words)
-        place = np.arange(given.shape[1])
-        is_word = (place > 0) & (place <= words[:, None])
-        is_filled = (is_word & (given != MISSING)).any(axis=1)
+        is_filled = (mark_words(words, given.shape[1]) & (given != MISSING)).any(axis=1)
         inside = np.where(is_filled, words, 0)
         check_range(heads, given, inside, len(words) // max(len(self.sentences), 1))
-        log_prob: Float = self.inference.log_probs(given, words).reshape(shape)[()]
-        return log_prob
+        return self.inference.log_probs(given, words).reshape(shape)[()]
 
     def sample(self, k: int, *, replace: bool = True, seed: Seed = None) -> TreeList:
         """Draw k trees of each sentence, with their log probabilities.

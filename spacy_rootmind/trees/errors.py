@@ -10,8 +10,3 @@ SUMS_OVERFLOW = "sums of scores of such magnitudes overflow; scale them down"
 
 class NoTreeError(ValueError):
     """No tree of the wanted kind has a score above -inf."""
-
-
-def kind_of(projective: bool) -> str:
-    """Name the kind of tree that messages speak of."""
-    return "projective tree" if projective else "tree"

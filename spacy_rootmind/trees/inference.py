@@ -22,8 +22,6 @@ class Inference:
     complete; threads that need one at the same time find it twice, with the same numbers.
     """
 
-    __slots__ = ("_entropies", "_marginals", "_summaries", "sentences")
-
     def __init__(self, sentences: Sentences):
         self.sentences = sentences
         self._summaries: NDArray[np.float64] | None = None
@@ -38,8 +36,7 @@ class Inference:
 
     def log_partitions(self) -> NDArray[np.float64]:
         """Find log Z of each sentence."""
-        found: NDArray[np.float64] = self.summaries()[:, kernel.LOG_Z]
-        return found
+        return self.summaries()[:, kernel.LOG_Z]
 
     def marginals(self) -> NDArray[np.float64]:
         """Find the marginals of the batch: the kept array itself, which is writable."""
@@ -216,5 +213,4 @@ class Inference:
         """Count how many of some arcs a tree of possible arcs has at most; O(n^2)."""
         points = self.sentences.changed(batch=np.where(possible, arcs.astype(np.float64), -np.inf))
         heads = np.maximum(find_best(points), ROOT)
-        counts: NDArray[np.intp] = np.take_along_axis(arcs, heads[:, :, None], axis=2).sum((1, 2))
-        return counts
+        return np.take_along_axis(arcs, heads[:, :, None], axis=2).sum((1, 2))

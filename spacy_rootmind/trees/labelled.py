@@ -15,13 +15,12 @@ from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL, blocks_o
 from spacy_rootmind.trees.decoding import decode, decode_kbest
 from spacy_rootmind.trees.sampling import sample_trees
 
+# Words of sentences by their rows: a sentence has a row for ROOT, then one for each word.
 Rows = NDArray[np.intp]
-"""Words of sentences by their rows: a sentence has a row for ROOT, then one for each word."""
 
 FindLabels = Callable[[Rows, Rows], tuple[NDArray[np.intp], NDArray[np.float64]]]
 """Finds the number of the best label, from 1, of arcs between words, given by dependents and heads,
 and the log probability of that label."""
-
 
 FindLogProbs = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]
 """Finds log probabilities of labels, (n_arcs, n_labels), of a sentence's arcs between words, given

@@ -6,7 +6,7 @@ For training in torch, see `spacy_rootmind.torch`; in JAX, the gradient is the r
 VJP.
 """
 
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +24,9 @@ from spacy_rootmind.trees.conventions import (
     mark_words,
 )
 from spacy_rootmind.trees.decoding import find_best
-from spacy_rootmind.trees.errors import NoTreeError, kind_of
+from spacy_rootmind.trees.errors import NoTreeError
 from spacy_rootmind.trees.inference import Inference
 from spacy_rootmind.trees.sentences import Sentences
-
-__all__ = ["head_selection", "perceptron", "tree_crf", "tree_cross_entropy"]
 
 Loss = tuple[np.float64 | NDArray[np.float64], ScoreArray]
 
@@ -106,7 +104,7 @@ def tree_crf(
         try:
             gradient -= agreeing.marginals()
         except NoTreeError as error:
-            _raise_contradiction(error, sentences)
+            raise _contradiction(sentences, str(error).partition(":")[0]) from None
         losses = np.where(complete, losses, 0.0 - agreeing.log_ratios(trees))
         _check_overflow(losses)
     return _shaped(sentences, losses, gradient)
@@ -219,7 +217,9 @@ def perceptron(
         raise ValueError(f"expected a margin of at least 0, received {margin}")
     sentences = Sentences(scores, lengths, single_root, projective, num_threads)
     gold, complete = _as_gold(heads, sentences)
-    raised = _raise_by_margin(sentences, gold, margin)
+    with np.errstate(over="ignore"):
+        # In float64: a margin may be less than a unit in the last place of scores.
+        raised = sentences.batch + np.where(_agreeing_arcs(gold), 0.0, float(margin))
     best = find_best(sentences.changed(batch=raised))
     target = _find_best_agreeing(sentences, gold, complete)
     sentence, dep = (best != target).nonzero()
@@ -236,31 +236,19 @@ def perceptron(
     return _shaped(sentences, np.maximum(gains, 0.0), gradient)
 
 
-def _raise_by_margin(
-    sentences: Sentences, gold: NDArray[np.int64], margin: float
-) -> NDArray[np.float64]:
-    """Add a margin to the arcs that contradict a gold head.
-
-    In float64, whatever the dtype: a margin may be less than a unit in the last place of scores.
-    """
-    with np.errstate(over="ignore"):
-        raised: NDArray[np.float64] = sentences.batch + np.where(_agreeing_arcs(gold), 0.0, margin)
-    return raised
-
-
 def _find_best_agreeing(
     sentences: Sentences, gold: NDArray[np.int64], complete: NDArray[np.bool_]
 ) -> NDArray[np.integer[Any]]:
     """Find the best trees that agree with gold heads."""
     sound = form_trees(gold, sentences.lengths, sentences.single_root, sentences.projective)
-    sound &= ~_mark_impossible(sentences, gold).any(axis=1)
+    sound &= ~_mark_impossible(sentences, gold)
     _refuse_contradictions(complete & ~sound, sentences)
     if complete.all():
         return gold
     try:
         found = find_best(_agreeing(sentences, gold, complete))
     except NoTreeError as error:
-        _raise_contradiction(error, sentences)
+        raise _contradiction(sentences, str(error).partition(":")[0]) from None
     return np.where(complete[:, None], gold, found)
 
 
@@ -298,14 +286,7 @@ def head_selection(
     if bad.any():
         sentences.raise_failure((BAD_SCORE, int(np.argmax(bad))))
     possible &= batch > -np.inf
-    wrong = _mark_impossible(sentences, gold)
-    if wrong.any():
-        sentence, dep = np.argwhere(wrong)[0].tolist()
-        raise ValueError(
-            f"sentence {sentence}: the arc from word {dep} to its gold head "
-            f"{gold[sentence, dep]} has score -inf; mark heads that are not to be trusted as "
-            f"missing (-1)"
-        )
+    _refuse_contradictions(_mark_impossible(sentences, gold), sentences)
     known = gold != MISSING
     logs = np.where(possible, batch.astype(np.float64), -np.inf)
     highest = logs.max(axis=2, keepdims=True)
@@ -362,8 +343,7 @@ def _check_overflow(losses: NDArray[np.float64]) -> None:
 def _agreeing_arcs(gold: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Mark the arcs that contradict no gold head."""
     index = np.arange(gold.shape[1])
-    agreeing: NDArray[np.bool_] = (gold[:, :, None] == MISSING) | (gold[:, :, None] == index)
-    return agreeing
+    return (gold[:, :, None] == MISSING) | (gold[:, :, None] == index)
 
 
 def _agreeing(
@@ -379,28 +359,23 @@ def _agreeing(
 
 
 def _mark_impossible(sentences: Sentences, gold: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Mark the words whose gold arc has score -inf or leads to themselves."""
+    """Mark the sentences with a word whose gold arc has score -inf or leads to itself."""
     arcs = np.maximum(gold, 0)[:, :, None]
     possible = np.take_along_axis(sentences.batch, arcs, axis=2) > -np.inf
     own = gold == np.arange(gold.shape[1])
-    wrong: NDArray[np.bool_] = (gold != MISSING) & (own | ~possible[:, :, 0])
-    return wrong
+    return ((gold != MISSING) & (own | ~possible[:, :, 0])).any(axis=1)
 
 
 def _refuse_contradictions(wrong: NDArray[np.bool_], sentences: Sentences) -> None:
     if wrong.any():
-        raise NoTreeError(f"sentence {int(np.argmax(wrong))}: {_describe(sentences)}")
+        raise _contradiction(sentences, f"sentence {int(np.argmax(wrong))}")
 
 
-def _raise_contradiction(error: NoTreeError, sentences: Sentences) -> NoReturn:
-    """Say that it is gold heads that leave a sentence without a tree."""
-    sentence, _, _ = str(error).partition(":")
-    raise NoTreeError(f"{sentence}: {_describe(sentences)}") from None
-
-
-def _describe(sentences: Sentences) -> str:
-    kind = kind_of(sentences.projective) + " with a single root" * sentences.single_root
-    return (
-        f"no {kind} agrees with its gold heads, of arcs with a score above -inf (or differences "
-        f"between scores overflow); mark heads that are not to be trusted as missing (-1)"
+def _contradiction(sentences: Sentences, sentence: str) -> NoTreeError:
+    kind = "projective " * sentences.projective + "tree"
+    kind += " with a single root" * sentences.single_root
+    return NoTreeError(
+        f"{sentence}: no {kind} agrees with its gold heads, of arcs with a score above -inf (or "
+        f"differences between scores overflow); mark heads that are not to be trusted as missing "
+        f"(-1)"
     )

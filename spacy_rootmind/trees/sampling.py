@@ -1,10 +1,6 @@
-"""Sampling of trees in proportion to the exponential of their score.
-
-Conventions are in spacy_rootmind.trees.conventions.
-"""
+"""Sampling of trees in proportion to the exponential of their score."""
 
 import sys
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +20,6 @@ from spacy_rootmind.trees.conventions import (
 )
 from spacy_rootmind.trees.errors import LOST_DIGITS
 from spacy_rootmind.trees.sentences import Sentences
-
-__all__ = ["METHODS", "sample_trees"]
 
 METHODS = ("auto", "ancestral", "colbourn", "wilson", "wilson_reject")
 
@@ -176,8 +170,10 @@ def sample_from(
     _check_method(method, own.single_root, own.projective, replace)
     k = as_count("k", k)
     steps = _as_max_steps(max_steps, method)
-    # Beyond that many different trees there is nothing to draw.
-    n_rows = k if replace else min(k, count_trees(own.longest, own.single_root))
+    n_rows = k
+    if own.is_one and not replace:
+        # Beyond that many different trees there is nothing to draw.
+        n_rows = min(k, count_trees(own.longest, own.single_root))
     width = own.batch.shape[1]
     if len(own) * n_rows * width > sys.maxsize // 8:
         raise MemoryError(f"no memory for {k} trees of {own.longest} words; ask for fewer")
@@ -203,7 +199,7 @@ def sample_from(
         own.raise_failure(failed, lost_digits=lost)
     if own.is_one:
         return TreeList(heads[0, : found[0]], log_probs[0, : found[0]])
-    return TreeList(_widen(heads, k, MISSING), _widen(log_probs, k, -np.inf))
+    return TreeList(heads, log_probs)
 
 
 def _check_method(method: str, single_root: bool, projective: bool, replace: bool) -> None:
@@ -237,12 +233,3 @@ def _draw_seeds(seed: Seed, count: int) -> NDArray[np.uint64]:
             f"{type(seed).__name__}"
         )
     return np.random.default_rng(seed).integers(2**64, size=(count, 2), dtype=np.uint64)
-
-
-def _widen(array: NDArray[Any], k: int, padding: float) -> NDArray[Any]:
-    """Add rows along axis 1 up to k."""
-    missing = k - array.shape[1]
-    if missing <= 0:
-        return array
-    widths = [(0, 0), (0, missing)] + [(0, 0)] * (array.ndim - 2)
-    return np.pad(array, widths, constant_values=padding)

@@ -18,7 +18,7 @@ from spacy_rootmind.trees.conventions import (
     blocks_of_rows,
     mark_arcs,
 )
-from spacy_rootmind.trees.errors import LOST_DIGITS, NoTreeError, kind_of
+from spacy_rootmind.trees.errors import LOST_DIGITS, NoTreeError
 
 Float = np.float64 | NDArray[np.float64]
 
@@ -43,16 +43,6 @@ class Sentences:
     workers : int
         Number of threads that have something to do, 1 at least.
     """
-
-    __slots__ = (
-        "batch",
-        "is_one",
-        "lengths",
-        "longest",
-        "projective",
-        "single_root",
-        "workers",
-    )
 
     def __init__(
         self,
@@ -94,13 +84,11 @@ class Sentences:
 
     def shaped(self, batch: NDArray[Scalar]) -> NDArray[Scalar]:
         """Drop the axis of sentences if the scores came without."""
-        shaped: NDArray[Scalar] = batch[0] if self.is_one else batch
-        return shaped
+        return batch[0] if self.is_one else batch
 
     def numbers(self, batch: NDArray[np.float64]) -> Float:
         """Copy one number per sentence, or return that of the only sentence."""
-        numbers: Float = batch[0] if self.is_one else batch.copy()
-        return numbers
+        return batch[0] if self.is_one else batch.copy()
 
     def possible_arcs(self) -> NDArray[np.bool_]:
         """Mark the arcs inside sentences that have a score above -inf."""
@@ -125,17 +113,10 @@ class Sentences:
 
     def check_same(self, other: "Sentences") -> None:
         """Raise unless the others have the same shape and lengths."""
-        if self.scores.shape != other.scores.shape:
+        if self.scores.shape != other.scores.shape or (self.lengths != other.lengths).any():
             raise ValueError(
-                f"expected a distribution with scores of shape {self.scores.shape}, received "
-                f"{other.scores.shape}"
-            )
-        differs = self.lengths != other.lengths
-        if differs.any():
-            sentence = int(np.argmax(differs))
-            raise ValueError(
-                f"sentence {sentence}: expected a length of {self.lengths[sentence]} in the other "
-                f"distribution, received {other.lengths[sentence]}"
+                f"expected a distribution with scores of shape {self.scores.shape} and lengths "
+                f"{self.lengths}, received shape {other.scores.shape} and lengths {other.lengths}"
             )
 
     def square(self, sentence: int) -> NDArray[np.float64]:
@@ -156,9 +137,10 @@ class Sentences:
         status, sentence = failed
         n = int(self.lengths[sentence])
         if status == kernel.NO_TREE:
+            kind = "projective tree" if self.projective else "tree"
             roots = "exactly one root" if self.single_root else "a root"
             raise NoTreeError(
-                f"sentence {sentence}: no {kind_of(self.projective)} with {roots} spans its {n} "
+                f"sentence {sentence}: no {kind} with {roots} spans its {n} "
                 f"words; too many arcs have score -inf (or differences between scores overflow)"
             )
         if status == kernel.LOST_DIGITS:

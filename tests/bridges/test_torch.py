@@ -397,10 +397,10 @@ def make(*arguments, **options):
         (lambda: make(ZEROS, lengths=[3, 4]), ValueError, "0 to 3, received 4"),
         (lambda: TREES.log_prob(GOLD[:, :3]), ValueError, r"\(2, k, 4\) .* received \(2, 3\)"),
         (lambda: TREES.kl_divergence(ZEROS), TypeError, "a TreeDistribution, received Tensor"),
-        (lambda: TREES.kl_divergence(make(ZEROS[0])), ValueError, r"received \(4, 4\)"),
+        (lambda: TREES.kl_divergence(make(ZEROS[0])), ValueError, r"received shape \(4, 4\)"),
         (lambda: tensors.tree_crf(ZEROS, GOLD + 2), ValueError, "sentence 0: word 3 has head 4"),
         (lambda: tensors.tree_crf(ZEROS, CYCLE), ValueError, r"sentence 1: .*mark .* missing"),
-        (lambda: spacy_rootmind.decode(ZEROS), TypeError, r"spacy_rootmind.torch, .*mode decodes"),
+        (lambda: spacy_rootmind.decode(ZEROS), TypeError, "functions of spacy_rootmind.torch"),
     ],
 )
 def test_errors_name_what_is_wrong(call, error, message):
@@ -419,7 +419,7 @@ def test_results_are_for_their_owner_to_change():
 
 def test_names_and_kinds_are_those_over_arrays():
     # Expectations have gradients by torch.autograd here.
-    arrays_alone = {"inference", "sentences", "expectation_gradient"}
+    arrays_alone = {"expectation_gradient"}
     ours, theirs = spacy_rootmind.TreeDistribution, tensors.TreeDistribution
     own = {name for name in dir(ours) if name[0] != "_"}
     other = {"scores", *(name for name in dir(theirs) if name[0] != "_")}

@@ -58,6 +58,10 @@ def docs():
     ]
 
 
+def given_of(docs, choose_arcs=None):
+    return ParserInput(docs, [sentences_of(doc) for doc in docs], choose_arcs=choose_arcs)
+
+
 def build(docs, tok2vec=None, *, qrnn_width=4, refinements=1, **others):
     """A network with random parameters in double precision."""
     model = build_biaffine_parser(
@@ -86,7 +90,6 @@ def test_model_gradient_matches_finite_differences(
         "features": features,
     }
     model = build(docs, qrnn_width=qrnn_width, refinements=refinements, **others)
-    given = ParserInput(docs, [sentences_of(doc) for doc in docs])
     rng = np.random.default_rng(2)
     chosen = []
 
@@ -96,7 +99,7 @@ def test_model_gradient_matches_finite_differences(
         chosen[:] = [ChosenArcs(deps, deps - 1, deps), ChosenArcs(deps[::2], deps[::2] - 1, deps)]
         return chosen
 
-    given = given._replace(choose_arcs=choose_arcs)
+    given = given_of(docs, choose_arcs)
     (scores, boundaries, labels), backprop = model.begin_update(given)
     assert [own.arcs for own in labels] == chosen
     d_labels = [rng.normal(size=own.scores.shape) for own in labels]
@@ -132,7 +135,7 @@ def test_grad_factor_scales_the_gradient_of_shared_vectors_only(
         tok2vec = toy_tok2vec(name)
         features = toy_tok2vec("features") if with_features else None
         model = build(docs, tok2vec, grad_factor=factor, features=features)
-        (trees, boundaries, _), backprop = model.begin_update(docs)
+        (trees, boundaries, _), backprop = model.begin_update(given_of(docs))
         rounds = [
             [np.ones_like(S) * b.allowed for S, b in zip(arcs, trees.layout.buckets, strict=True)]
             for arcs in trees.rounds
@@ -170,13 +173,3 @@ def test_features_are_appended_to_the_token_vectors(docs):
     E, F = tok2vec.get_param("E"), features.get_param("E")
     np.testing.assert_array_equal(vectors[3], np.hstack([E[:9], F[:9]]))
     np.testing.assert_array_equal(vectors[2], np.hstack([np.zeros((1, WIDTH)), F[:1]]))
-
-
-def test_plain_docs_count_as_one_sentence_each(docs):
-    model = build(docs)
-    plain = model.predict(docs).trees
-    whole = [[np.arange(len(doc))] if len(doc) else [] for doc in docs]
-    given = model.predict(ParserInput(docs, whole)).trees
-    assert plain.layout.lengths.tolist() == [6, 1, 9]
-    for a, b in zip(plain.arcs, given.arcs, strict=True):
-        np.testing.assert_array_equal(a, b)

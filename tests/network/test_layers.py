@@ -34,14 +34,19 @@ def rng():
 
 # How to make each layer, with a width and a dropout rate, and the kind of its input.
 LAYERS = {
-    "qrnn": (lambda n, drop: QRNN(n, drop, nI=WIDTH), "rows"),
-    "arcs": (lambda n, drop: BiaffineArcs(n, drop, nI=WIDTH), "rows"),
-    "refine": (lambda n, drop: Refine(drop, nI=WIDTH), "rows and squares"),
-    "labels": (lambda n, drop: BiaffineLabels(n, drop, nO=3, nI=WIDTH), "arcs"),
-    "labels of a rank": (lambda n, drop: BiaffineLabels(n, drop, rank=2, nO=3, nI=WIDTH), "arcs"),
-    "starts": (lambda n, drop: SentenceStarts(n, 0, drop, nI=WIDTH), "docs"),
-    "starts with qrnn": (lambda n, drop: SentenceStarts(n, 3, drop, nI=WIDTH), "docs"),
+    "qrnn": (lambda n, drop: sized(QRNN(n, drop)), "rows"),
+    "arcs": (lambda n, drop: sized(BiaffineArcs(n, drop)), "rows"),
+    "refine": (lambda n, drop: sized(Refine(drop)), "rows and squares"),
+    "labels": (lambda n, drop: sized(BiaffineLabels(n, drop, nO=3)), "arcs"),
+    "labels of a rank": (lambda n, drop: sized(BiaffineLabels(n, drop, rank=2, nO=3)), "arcs"),
+    "starts": (lambda n, drop: sized(SentenceStarts(n, 0, drop)), "docs"),
+    "starts with qrnn": (lambda n, drop: sized(SentenceStarts(n, 3, drop)), "docs"),
 }
+
+
+def sized(layer):
+    layer.set_dim("nI", WIDTH)
+    return layer
 
 
 def make_input(kind, layout, rng):
@@ -115,7 +120,7 @@ def test_gradient_matches_finite_differences(name, dropout, rng, monkeypatch):
 
 def test_dropout_is_alike_within_a_sentence_and_for_training_alone(rng):
     layout = Layout.from_lengths(LENGTHS)
-    model = BiaffineArcs(6, 0.5, nI=4)
+    model = BiaffineArcs(6, 0.5)
     ones = np.ones((layout.n_rows, 100), dtype="f")
     mask, backprop = sentence_dropout(model, layout, ones, is_train=True)
     np.testing.assert_array_equal(backprop(ones), mask)
@@ -157,7 +162,7 @@ def test_layers_give_each_sentence_what_it_gets_alone(rng):
 def starts(rng, request, monkeypatch):
     """The layer that finds sentence starts."""
     use_numpy(monkeypatch)
-    return in_double(SentenceStarts(4, request.param, nI=WIDTH), rng)
+    return in_double(sized(SentenceStarts(4, request.param)), rng)
 
 
 def with_context(model, own):
@@ -193,7 +198,7 @@ def test_no_words_give_no_starts(starts, lengths):
 
 def test_states_of_the_recurrent_layer_have_one_dropout_mask_per_doc(rng, monkeypatch):
     use_numpy(monkeypatch)
-    model = in_double(SentenceStarts(4, 3, 0.5, nI=WIDTH), rng)
+    model = in_double(sized(SentenceStarts(4, 3, 0.5)), rng)
     draw, shapes = Ops.get_dropout_mask, []
 
     def record(ops, shape, drop):

@@ -52,5 +52,6 @@ def test_sums_by_distance_match_plain_loops(rng, m, over_heads):
         buckets = distance.bucket_of(np.full(m, dep), np.arange(m)).tolist()
         for head in set(range(m)) - {dep}:
             expected[:, dep if over_heads else head, buckets[head]] += scores[:, dep, head]
-    collected = distance.collect(scores, distance.bucket_table(m), over_heads=over_heads)
+    [bucket] = Layout.from_lengths([m - 1]).buckets
+    collected = distance.collect(scores, bucket.distances, over_heads=over_heads)
     np.testing.assert_allclose(collected, expected, atol=1e-12)

@@ -166,15 +166,7 @@ def test_starts_see_the_words_around_whitespace(rng):
 
 @pytest.mark.parametrize(
     "settings",
-    [
-        {"attrs": []},
-        {"attrs": "NORM"},
-        {"attrs": ["NORM", "NORM"]},
-        {"arc_bits": 0},
-        {"arc_bits": 31},
-        {"label_bits": 8.5},
-        {"label_bits": True},
-    ],
+    [{"arc_bits": 0}, {"arc_bits": 31}, {"label_bits": 8.5}, {"label_bits": True}],
     ids=str,
 )
 def test_wrong_settings_are_refused(settings):

@@ -213,7 +213,6 @@ def test_damaged_weights_are_noticed(quickstart_docs):
     [
         ("dropout", 1.0),
         ("dropout", -0.1),
-        ("grad_factor", 0.0),
         ("grad_factor", float("inf")),
         ("refinements", -1),
         ("arc_width", 0),

@@ -140,20 +140,3 @@ def test_all_components_keep_numpy_where_listeners_are_replaced(quickstart_docs,
     for name in ("tok2vec", "tagger", "root_mst"):
         other.add_pipe(name, source=nlp)
     assert libraries_after_replacing(other, "tagger", "root_mst") == [{False}] * 2
-
-
-def test_the_parser_keeps_numpy_where_listeners_are_replaced(quickstart_docs, tmp_path):
-    """Thinc makes copies of layers with its own operations."""
-    nlp = make_nlp(ALL, callback=None)
-    examples = initialize(nlp, quickstart_docs)
-    assert libraries_after_replacing(nlp, "root_mst") == [{False}]
-    assert libraries(nlp)["tok2vec"] == {True}
-    nlp.to_disk(tmp_path)
-    loaded = spacy.load(tmp_path)
-    assert libraries(loaded)["root_mst"] == {False}
-    other = spacy.blank("xx", vocab=nlp.vocab)
-    other.add_pipe("root_mst", source=nlp)
-    list(other.pipe(TEXTS))
-    assert libraries(other) == {"root_mst": {False}}
-    loaded.update(examples[:2])
-    assert libraries(loaded)["root_mst"] == {False}

@@ -21,6 +21,9 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from thinc.api import Adam
 
+from spacy_rootmind.annotation.sentences import sentences_of
+from spacy_rootmind.network.architecture import ParserInput
+
 pytestmark = [
     # spacy-curated-transformers makes a number of an array of one.
     pytest.mark.filterwarnings("ignore:Conversion of an array with ndim:DeprecationWarning"),
@@ -164,7 +167,8 @@ def test_docs_without_words_are_parsed_and_learnt_among_others(trained, config, 
     # All at once: `pipe` would try one by one where a batch fails.
     parser = trained.get_pipe("root_mst")
     parses = parser.predict(docs)
-    assert {arcs.dtype.name for arcs in parser.model.predict(docs).trees.arcs} == {"float32"}
+    scores = parser.model.predict(ParserInput(docs, [sentences_of(doc) for doc in docs]))
+    assert {arcs.dtype.name for arcs in scores.trees.arcs} == {"float32"}
     assert [len(parse.heads) for parse in parses] == [len(doc) for doc in docs]
     assert [arcs_of(doc) for doc in trained.pipe(texts)] == [
         arcs_of(trained(text)) for text in texts

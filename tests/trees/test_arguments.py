@@ -157,7 +157,7 @@ def test_heads_are_integers_of_any_dtype_and_layout(name):
         other = np.abs(heads).astype(np.uint8)
         np.testing.assert_equal(call(name, scores, heads=other, lengths=lengths), expected)
     for wrong in (*(np.ones(3).astype(kind) for kind in "fd?O"), np.ma.masked_array(HEADS)):
-        refuses(name, TypeError, "heads as an integer array", heads=wrong)
+        refuses(name, TypeError, "heads as integers", heads=wrong)
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ def test_only_nodes_that_may_have_the_best_tree_are_decoded(cheapest):
     deps, heads = 1 + np.array(np.nonzero(~np.eye(4, dtype=bool)))
     search.add_labels(deps, heads, label_scores[deps, heads])
     assert not list(search.run(100))
-    assert np.flatnonzero(search.tree.labels == 2).tolist() == [cheapest]
+    assert np.flatnonzero(search.trees[0].labels == 2).tolist() == [cheapest]
     assert search.decodes == 2
 
 
@@ -241,8 +241,7 @@ def test_conditions_are_on_words_and_met_by_the_tree(word):
         arcs = np.arange(4) != heads[2] if word == 2 else np.ones(4, dtype=bool)
         return [[Condition(word, arcs, np.ones(3, dtype=bool))]]
 
-    message = r"conflicts .* word 2 has head" if word == 2 else r"a condition on .* words 1 to 3"
-    with pytest.raises(ValueError, match=f"sentence 0: expected {message}"):
+    with pytest.raises(ValueError, match=f"sentence 0: .* on words 1 to 3 .*word={word}"):
         decode_one(np.zeros((4, 4)), np.zeros((4, 4, 2)), find)
 
 

@@ -232,12 +232,12 @@ def test_divergence_refuses_other_sentences():
     query = trees.kl_divergence
     with pytest.raises(TypeError, match="TreeDistribution, received ndarray"):
         query(batch)
-    with pytest.raises(ValueError, match=r"shape \(3, 5, 5\), received \(2, 5, 5\)"):
+    with pytest.raises(ValueError, match=r"shape \(3, 5, 5\) .* received shape \(2, 5, 5\)"):
         query(TreeDistribution(batch[:2]))
     with pytest.raises(ValueError, match="distribution over all trees"):
         query(TreeDistribution(batch, lengths=np.array([4, 3, 2]), projective=True))
     for length in (4, 2):
-        message = rf"sentence 1: expected a length of 3.* received {length}"
+        message = rf"lengths \[4 3 2\], received .* \[4 {length} 2\]"
         with pytest.raises(ValueError, match=message):
             query(TreeDistribution(batch, lengths=np.array([4, length, 2])))
 
