@@ -56,6 +56,9 @@ from spacy_rootmind.formats.records import (
 )
 from spacy_rootmind.formats.text import blocks
 
+# The first line of CoNLL-U Plus, and its columns if they are those of CoNLL-U.
+GLOBAL_COLUMNS = re.compile(rb"#\s*global\.columns\s*=\s*(.*)")
+COLUMNS = "ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC"
 OWN_COMMENT = re.compile(r"#\s*(parse_(log_prob|entropy|\d+)|guideline_status)\s*=")
 NEWDOC = re.compile(r"#\s*newdoc\b")
 RESERVED = re.compile(r"[\s/%]")
@@ -91,9 +94,17 @@ def read_conllu(file: str, lines: Iterable[Line]) -> InputRecords:
 
 
 def read_sentences(file: str, lines: Iterable[Line]) -> Iterator[Sentence | Failure]:
-    """Read sentences; an invalid line makes its sentence a failure at that line."""
+    """Read sentences; an invalid line makes its sentence a failure at that line.
+
+    Nothing is read of CoNLL-U Plus, whose ten columns may be others.
+    """
     for block in blocks(lines):
         first = next(block)
+        stated = GLOBAL_COLUMNS.match(first.data or b"")
+        if stated and stated[1].split() != COLUMNS.encode().split():
+            reason = f"expected CoNLL-U, found CoNLL-U Plus: convert it to {COLUMNS}"
+            yield Failure(file, first.number, reason)
+            return
         try:
             yield read_sentence(first.number, chain([first], block))
         except ConlluError as error:

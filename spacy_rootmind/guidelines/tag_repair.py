@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from spacy.language import Language
-from spacy.pipeline import Morphologizer, Pipe
+from spacy.pipeline import Morphologizer, Pipe, Tok2Vec
 from spacy.tokens import Doc
 from spacy.util import minibatch
 
@@ -93,11 +93,19 @@ class UDTagRepair(Pipe):
                 f"received one of another pipeline: add `ud_tag_repair` there by `nlp.add_pipe` "
                 f"or by `factory` in a config, not with `source`"
             )
-        tagger = dict(nlp.components).get(self.morphologizer)
+        pipes = dict(nlp.components)
+        tagger = pipes.get(self.morphologizer)
         if not isinstance(tagger, Morphologizer):
             raise ValueError(
                 f"[{self.name}] expected a morphologizer called {self.morphologizer!r} in the "
                 f"pipeline, found {nlp.component_names}: set `morphologizer` to its name"
+            )
+        later = nlp.component_names[nlp.component_names.index(self.morphologizer) :]
+        others = [each for each in later if isinstance(pipes[each], Tok2Vec)]
+        if not set(others) <= set(nlp.disabled) and listeners_in(tagger.model):
+            raise ValueError(
+                f"[{self.name}] expected Docs with the token vectors that {self.morphologizer!r} "
+                f"reads, but {others} after it replace them: put those before"
             )
         return tagger
 

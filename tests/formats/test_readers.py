@@ -213,3 +213,16 @@ def test_a_file_is_no_stream_whatever_its_name(tmp_path, monkeypatch):
 def test_inputs_must_be_files(tmp_path, name):
     with pytest.raises(InputError, match=r"not found|Is a directory"):
         check_inputs([str(tmp_path / name)])
+
+
+@pytest.mark.parametrize("columns", ["ID FORM UPOS", "ID FORM LEMMA UPOS XPOS FEATS X HEAD Y MISC"])
+def test_conllu_plus_is_named_and_not_read(columns):
+    """Ten columns, too, since they are others."""
+    row = "\t".join(["1", "x", *"_" * (len(columns.split()) - 2)])
+    data = f"# global.columns = {columns}\n{row}\n\n{row}\n\n".encode()
+    [(line, reason)] = failures(read(read_conllu, data))
+    assert line == 1
+    assert "CoNLL-U Plus: convert it to ID FORM LEMMA" in reason
+    # With the columns of CoNLL-U, the file is CoNLL-U.
+    data = data.replace(columns.encode(), b"ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC")
+    assert failures(read(read_conllu, data)) == [] or len(columns.split()) != 10

@@ -272,3 +272,14 @@ def test_repair_refuses_docs_of_another_pipeline(repairing):
     doc[0].head = doc[1]
     with pytest.raises(ValueError, match="Docs of the pipeline that the component was made for"):
         repairing.get_pipe("ud_tag_repair")(doc)
+
+
+def test_repair_refuses_the_vectors_of_a_later_tok2vec(web_pipeline):
+    nlp = spacy.load(web_pipeline)
+    later = nlp.add_pipe("tok2vec", name="later", after="morphologizer")
+    later.model.initialize()
+    doc = later(wrongly_tagged(nlp))
+    with pytest.raises(ValueError, match="but .*'later'.* after it replace them: put those before"):
+        nlp.get_pipe("ud_tag_repair")(doc)
+    nlp.disable_pipe("later")
+    nlp("The cat slept.")
