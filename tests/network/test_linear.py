@@ -254,7 +254,7 @@ def test_tags_are_features(quickstart_docs):
 
 @pytest.mark.parametrize(
     "other",
-    [{"arc_bits": 17}, {"label_bits": 11}, {"context": "SHAPE"}, {"attrs": ["NORM", "SUFFIX"]}],
+    [{"arc_bits": 17}, {"label_bits": 11}, {"attrs": ["NORM", "SUFFIX"]}],
     ids=str,
 )
 def test_weights_of_another_network_are_refused(learnt, other):
