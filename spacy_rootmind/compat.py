@@ -5,7 +5,7 @@ The only other one is the memory layout of `Doc`, in `cython_src/doc_trees.pyx`.
 
 from typing import Any
 
-# `as` marks names for other modules.
+# Names with `as` are for other modules to import.
 from spacy.ml.staticvectors import StaticVectors as StaticVectors
 from spacy.ty import ListenedToComponent as ListenedToComponent
 from spacy.util import import_file as import_file

@@ -169,7 +169,8 @@ def join_wordless(row: TokenRow, log_odds: NDArray[np.floating]) -> NDArray[np.f
     """Change log-odds so that each sentence has a letter or digit, if a neighbour can take it.
 
     Boundaries that the Doc or the constraints state are kept, and so is a line across the page. If
-    both ends of a sentence may go, the one with less whitespace goes, or else the less likely one.
+    both boundaries of a sentence may go, the one with less whitespace goes; at equal whitespace,
+    the less likely one.
     """
     if not row.n_tokens:
         return log_odds

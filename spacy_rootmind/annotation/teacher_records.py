@@ -107,7 +107,7 @@ def has_distributions(doc: Doc) -> bool:
 
 
 def make_target(stored: StoredDistribution, n_words: int, strings: StringStore) -> TeacherTarget:
-    """Make the target that a sentence's distribution is.
+    """Turn a sentence's distribution into its training target.
 
     Raises ValueError if the weights allow no tree, as in a damaged Doc.
     """

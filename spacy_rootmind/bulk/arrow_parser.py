@@ -28,7 +28,7 @@ class ArrowParser:
     """Parse the documents of an Arrow table.
 
     It can be pickled, and loads its pipeline once per process, when it is first called there. It
-    can be used in Ray Data's `map_batches`, Spark's `mapInArrow` and Dask tasks.
+    can be used in Ray Data's `map_batches`, Spark's `mapInArrow`, Daft and Dask tasks.
 
     Parameters
     ----------
@@ -41,9 +41,13 @@ class ArrowParser:
         Name of the input column that identifies documents; None if there is none.
     **settings
         Other attributes of `ParserSettings`, such as `confidence=True`.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema
+        The columns of the results, which have one row per sentence, in the order of the input.
     """
 
-    # Results have one row per sentence, in the order of the input.
     schema = SENTENCES
 
     def __init__(

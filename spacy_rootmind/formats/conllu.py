@@ -56,7 +56,7 @@ from spacy_rootmind.formats.records import (
 )
 from spacy_rootmind.formats.text import blocks
 
-# The first line of CoNLL-U Plus, and its columns if they are those of CoNLL-U.
+# The first line of CoNLL-U Plus, and the columns of plain CoNLL-U.
 GLOBAL_COLUMNS = re.compile(rb"#\s*global\.columns\s*=\s*(.*)")
 COLUMNS = "ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC"
 OWN_COMMENT = re.compile(r"#\s*(parse_(log_prob|entropy|\d+)|guideline_status)\s*=")
@@ -150,7 +150,7 @@ def _first_comments(record: InputRecord, number: int) -> list[str]:
 def sent_id(record: InputRecord, number: int) -> str:
     """Name a sentence after its document; UD reserves slashes, and allows no whitespace.
 
-    They are percent-encoded, so that documents with different names have different sentences.
+    Slashes, percent signs and whitespace are percent-encoded. Names are in normal form C.
     """
     name = RESERVED.sub(lambda found: quote(found[0], safe=""), normalized(record.id or "_"))
     return f"{name}-{number}"

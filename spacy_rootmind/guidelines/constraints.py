@@ -234,8 +234,8 @@ def _arcs(doc: Doc, given: Any, name: str) -> list[tuple[int, int]]:
         for end in (token, head):
             if end not in range(len(doc)) or doc[end].is_space:
                 raise ValueError(
-                    f"expected arcs between words, tokens from 0 to {len(doc) - 1} that are not "
-                    f"whitespace, received {token, head}: leave it out"
+                    f"expected {name} of words, which are tokens from 0 to {len(doc) - 1} except "
+                    f"whitespace, received {token, head}: leave this one out"
                 )
     return arcs
 

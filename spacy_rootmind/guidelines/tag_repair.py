@@ -105,7 +105,7 @@ class UDTagRepair(Pipe):
         if not set(others) <= set(nlp.disabled) and listeners_in(tagger.model):
             raise ValueError(
                 f"[{self.name}] expected Docs with the token vectors that {self.morphologizer!r} "
-                f"reads, but {others} after it replace them: put those before"
+                f"reads, but {', '.join(others)} after it replaces them: put it before"
             )
         return tagger
 

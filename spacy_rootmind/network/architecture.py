@@ -197,9 +197,9 @@ def check_number(name: str, value: Any, kind: Any, least: float, below: float) -
     """
     if isinstance(value, bool) or not isinstance(value, kind) or not least <= value < below:
         kind_name = "an integer" if kind is Integral else "a number"
+        limit = "" if below == math.inf else f" and below {below}"
         raise ValueError(
-            f"expected {name} as {kind_name} of at least {least} and below {below}, received "
-            f"{value!r}"
+            f"expected {name} as {kind_name} of at least {least}{limit}, received {value!r}"
         )
 
 

@@ -57,6 +57,8 @@ def parse_records(
 ) -> Iterator[tuple[InputRecord, Doc] | Failure]:
     """Parse records, and yield the results in the same order.
 
+    All records are read first; `convert_records` gives it chunks.
+
     On an error, a component may drop a Doc or a whole batch, or end the stream. A record without a
     result is parsed once more, alone, and becomes a failure if that fails too.
     """

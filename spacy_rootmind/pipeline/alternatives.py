@@ -57,7 +57,7 @@ def _as_alternatives(trees: LabelledTrees, names: tuple[str, ...]) -> Alternativ
 def find_best(batch: ScoredBatch, sentence: int, rules: Rules | None) -> tuple[LabelledTrees, bool]:
     """Find the k most probable labelled trees of a sentence, best first.
 
-    Returns also whether there are k, or no more.
+    Also returns whether these are k trees, or every such tree.
     """
     k, projective = batch.context.settings.n_alternatives, batch.context.settings.projective
     weights = batch.log_weights_of(sentence)
@@ -95,7 +95,7 @@ def find_samples(
 ) -> tuple[LabelledTrees, bool]:
     """Draw k independent samples of a sentence's labelled trees.
 
-    Random numbers depend on the words, if there is a seed. Returns also whether there are k.
+    Random numbers depend on the words, if there is a seed. Also returns whether there are k.
     """
     settings = batch.context.settings
     k, weights = settings.n_alternatives, batch.log_weights_of(sentence)
@@ -119,7 +119,7 @@ def _make_valid(
 ) -> tuple[LabelledTrees, bool]:
     """Make trees, four times as many each time, until k of them keep the guidelines.
 
-    Returns also whether these are k or all such trees.
+    Also returns whether these are k trees, or every such tree.
     """
     count = k + k // 2 + 1
     while True:

@@ -20,10 +20,10 @@ def choose_labels(
     """Choose the root's label and the others: given ones, or the labels of examples and added ones.
 
     `given` is `RootMST.label_data`; `root_label` is used if the labels have none for the root.
-    Raises ValueError if there are no labels to choose from.
+    Raises ValueError if there are no labels to choose from, or those given are not as described.
     """
     if given is not None:
-        root_label, names = given["root_label"], given["labels"]
+        root_label, names = read_labels(given)
     else:
         roots, others = count_labels(examples)
         if not (roots or others or added):
@@ -39,6 +39,22 @@ def choose_labels(
             root_label = next(spelled, root_label)
     # The network needs a label to score, even if all sentences have one word.
     return root_label, [label for label in names if label != root_label] or [SPACE_LABEL]
+
+
+def read_labels(data: Any) -> tuple[str, list[str]]:
+    """Read the root's label and all labels, each once, of `RootMST.label_data`.
+
+    Raises ValueError if it is anything else.
+    """
+    root_label = data.get("root_label") if isinstance(data, dict) else None
+    names = data.get("labels") if isinstance(data, dict) else None
+    labels: list[Any] = [root_label, *names] if isinstance(names, list | tuple) else [None]
+    if not all(isinstance(label, str) and label for label in labels):
+        raise ValueError(
+            f"expected labels as written by `spacy init labels`, a root_label and a list of "
+            f"labels, received {data!r}"
+        )
+    return labels[0], list(dict.fromkeys(labels[1:]))
 
 
 def count_lost_arcs(doc: Doc, root_label: str) -> Counter[str]:

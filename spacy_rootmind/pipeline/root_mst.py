@@ -151,7 +151,7 @@ class RootMST(TrainablePipe):
     # --- settings ------------------------------------------------------------------------------
 
     def use_settings(self, settings: Settings) -> None:
-        """Change the settings here, and not in the config, which `configure` changes as well."""
+        """Change the settings here, not in the config: they are not saved; see `configure`."""
         # First, as it fails if the user has attributes of the same names.
         if settings.finds_details or settings.guidelines is not None:
             register_extensions()
@@ -275,7 +275,7 @@ class RootMST(TrainablePipe):
     ) -> dict[str, float]:
         """Learn from a batch; adds the loss, summed over words, to `losses[self.name]`.
 
-        A sentence with tree distributions of teachers is learnt from these, whatever the objective;
+        A sentence with a teacher's tree distribution is learnt from that, whatever the objective;
         see `annotation.teacher_records.find_targets`.
 
         Words without a known head, or with a head in another sentence, are left out. With an

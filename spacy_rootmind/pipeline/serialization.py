@@ -176,7 +176,7 @@ def _set_weights(model: ParserModel, message: dict[str, Any]) -> None:
         # Names of combined layers may be older than the layers: spaCy can replace a listener.
         is_other = not node.layers and node.name != saved["name"]
         if is_other or set(node.param_names) != params.keys():
-            raise ValueError(f"the config has another layer {node.name!r} than was saved")
+            raise ValueError(f"the config has other layers than were saved, from {node.name!r} on")
     # The config, which may have changed since the weights were saved, decides on settings that only
     # training uses.
     kept = [

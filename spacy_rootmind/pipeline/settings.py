@@ -56,7 +56,7 @@ COUNT = _number("an integer of at least 1", lambda value: value >= 1, int)
 SEED = _number("an integer of at least 0", lambda value: value >= 0, int)
 FLAG = Expected("True or False", lambda value: isinstance(value, bool | np.bool_), bool)
 FUNCTION = Expected(
-    'a registered function, by the block of a config such as {"@misc": "my_function.v1"}',
+    'the block of a config that names a registered function, such as {"@misc": "my_function.v1"}',
     lambda value: callable(value) or isinstance(value, Mapping),
     _resolve,
 )
@@ -148,8 +148,8 @@ class Settings:
     n_alternatives: Annotated[int, COUNT] = 5
     """Number of alternatives of each sentence; fewer of the k best where there are no more."""
     sample_seed: Annotated[int | None, SEED] = 0
-    """Random seed: the samples of a sentence depend on it and on the words alone. Without one, they
-    are others each time.
+    """Random seed: the samples of a sentence depend on it and on the words alone. None for new
+    samples each time.
     """
     keep_trees: Annotated[bool, FLAG] = False
     """Whether to keep the distribution over all trees of each sentence, for `span._.trees` and
@@ -262,8 +262,8 @@ def configure(nlp: Language, pipe: str | None = None, **settings: Any) -> None:
     pipe : str, optional
         Name of the component; needed if there are several, none of which is called `root_mst`.
     **settings
-        As in a config; see `spacy_rootmind.pipeline.settings.Settings`. Functions are registered,
-        and given by the block of a config that names them.
+        As in a config; see `spacy_rootmind.pipeline.settings.Settings`. Give functions
+        by the block of a config that names them: they have to be registered.
 
     Raises
     ------

@@ -20,7 +20,8 @@ __all__ = ["TreeDistribution", "tree_crf"]
 class TreeDistribution:
     """The distribution over the trees of each sentence, proportional to exp(score).
 
-    `spacy_rootmind.TreeDistribution` for tensors: the same arguments, queries, axes and errors.
+    `spacy_rootmind.TreeDistribution` for tensors: the same arguments, queries, axes and errors;
+    other arrays raise AttributeError.
 
     Parameters
     ----------

@@ -107,7 +107,7 @@ def make_distillation_corpus(
     has all gold examples once, and examples from teachers until these have their share of the
     words; the next epoch goes on with the teachers' Docs, which start again after the last one.
     Memory holds the gold examples and one file of Docs. While a component has no labels, all gold
-    examples are joined to at most 100, as spaCy initializes components from these.
+    examples are joined into at most 100, since spaCy initializes components from the first 100.
 
     Parameters
     ----------

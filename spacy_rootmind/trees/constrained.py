@@ -76,7 +76,7 @@ class Rules(Protocol):
         """Find the conflicts of a tree, given by arrays of shape (n + 1,); a valid one has none.
 
         An arc that `mask` forbids is a conflict too. Mostly the first one alone is needed, so a
-        generator saves time.
+        generator saves time. It must not change the arrays.
         """
 
     def are_valid(

@@ -65,7 +65,7 @@ def as_score_batch(scores: ScoreArray) -> ScoreArray:
     if scores.dtype not in _SCORE_TYPES:
         raise TypeError(
             f"expected scores of dtype float32 or float64 in native byte order, received "
-            f"{scores.dtype}; convert them with scores.astype('float32')"
+            f"{scores.dtype}; convert them to float32"
         )
     if scores.ndim not in (2, 3) or scores.shape[-1] != scores.shape[-2] or scores.shape[-1] == 0:
         raise ValueError(

@@ -24,7 +24,7 @@ and the log probability of that label."""
 
 FindLogProbs = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]
 """Finds log probabilities of labels, (n_arcs, n_labels), of a sentence's arcs between words, given
-by dependents and heads. Column i is label number i + 1."""
+by dependents and heads; in `decode_valid`, by rows. Column i is label number i + 1."""
 
 
 class LabelledTrees(NamedTuple):

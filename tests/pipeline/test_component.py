@@ -318,3 +318,14 @@ def test_update_without_an_optimizer_takes_no_step(quickstart_docs):
         assert pipe.model.to_bytes() == before
         assert np.abs(pipe.model.get_ref("trees").get_grad("root")).max() > 0
         assert nlp.update(examples, sgd=sgd)["root_mst"] > 0
+
+
+@pytest.mark.parametrize(
+    "labels",
+    ["nsubj", 3, ["a"], {"labels": ["a"]}, {"root_label": "", "labels": ["a"]}],
+)
+def test_initialize_refuses_malformed_labels(labels):
+    nlp = make_nlp()
+    examples = [example_of(nlp)]
+    with pytest.raises(ValueError, match="expected labels as written by"):
+        nlp.get_pipe("root_mst").initialize(lambda: examples, labels=labels)

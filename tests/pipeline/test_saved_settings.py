@@ -211,7 +211,7 @@ def test_a_registered_function_of_a_user_is_saved_by_its_block(parsing, register
 @pytest.mark.parametrize("value", [first_is_root, preset_heads()])
 def test_functions_are_given_by_their_block(nlp, value):
     before = {**block(nlp)}
-    with pytest.raises(ValueError, match="expected constraints as a registered function, by the"):
+    with pytest.raises(ValueError, match="expected constraints as the block of a config that"):
         configure(nlp, confidence=True, constraints=value)
     assert block(nlp) == before
     assert not parser_of(nlp).settings.confidence

@@ -14,7 +14,7 @@ from spacy_rootmind.pipeline.factory import make_root_mst
 from spacy_rootmind.pipeline.settings import Objective, Settings, default_settings
 from spacy_rootmind.training.objective import OBJECTIVES
 
-A_FUNCTION = "a registered function, by the block of a config such as .*, or None"
+A_FUNCTION = "the block of a config that names a registered function, .*, or None"
 
 # Per setting: values that are refused, and what is expected.
 CASES = {
