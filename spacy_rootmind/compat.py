@@ -3,6 +3,9 @@
 The only other one is the memory layout of `Doc`, in `cython_src/doc_trees.pyx`.
 """
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 # Names with `as` are for other modules to import.
@@ -65,3 +68,21 @@ class VectorsWithAttr(Vectors):
 
     def _get_cfg(self) -> dict[str, Any]:
         return {**super()._get_cfg(), "attr": self.attr}
+
+
+@contextmanager
+def gc_unchanged() -> Iterator[None]:
+    """Leave the garbage collector on or off as it was, whatever happens.
+
+    `srsly.msgpack_loads` (srsly 2.5, `_msgpack_api.py`) calls `gc.disable()`, decodes, and calls
+    `gc.enable()` after that, not in a `finally`: if the bytes are damaged, the collector stays off
+    for the rest of the process. If they are not, it is on, even if it was off before.
+    """
+    was_enabled = gc.isenabled()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+        else:
+            gc.disable()

@@ -49,8 +49,11 @@ def _parameter(field: Field) -> Parameter:
 
 
 def descriptions(cls: type) -> dict[str, str]:
-    """Read the text below each field of a dataclass, as one line, from its source."""
-    made: Any = ast.parse(inspect.getsource(cls)).body[0]
+    """Read the text below each field of a dataclass, as one line, from its source, if installed."""
+    try:
+        made: Any = ast.parse(inspect.getsource(cls)).body[0]
+    except OSError:
+        return {}
     return {
         ast.unparse(field.target): " ".join(ast.literal_eval(text.value).split())
         for field, text in pairwise(made.body)

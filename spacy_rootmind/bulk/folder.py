@@ -93,9 +93,13 @@ class OutputFolder:
             stream.write(json.dumps(manifest).encode())
 
     def _read_manifest(self) -> list[Part]:
-        manifest = json.loads(self.fs.cat_file(self.manifest))
-        sources = [Source(**source) for source in manifest["inputs"]]
-        before, now = manifest["run"] | _versions(sources), self.identity | _versions(self.sources)
+        try:
+            manifest = json.loads(self.fs.cat_file(self.manifest))
+            sources = [Source(**source) for source in manifest["inputs"]]
+            before = manifest["run"] | _versions(sources)
+        except (ValueError, KeyError, TypeError) as error:
+            raise RunError(f"{self.manifest} is damaged", "Give another --output.") from error
+        now = self.identity | _versions(self.sources)
         if changes := describe_differences(before, now):
             raise RunError(
                 f"{self.path} has parses with other settings, or of another input",

@@ -118,8 +118,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         # A character that the terminal cannot show is escaped instead of raising an error.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, stop) for number in signals]
     try:
         app(prog_name=COMMAND)
     except Interrupted as error:
@@ -136,6 +136,9 @@ def main() -> None:
             os.dup2(nowhere, stream.fileno())
     except OSError as error:
         fail(f"Cannot read or write: {error}")
+    finally:
+        for number, handler in zip(signals, before, strict=True):
+            signal.signal(number, handler)
     # Otherwise, Typer has ended the program.
     sys.exit(1)
 

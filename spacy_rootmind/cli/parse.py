@@ -178,7 +178,8 @@ class ParseRun:
         counts = self.counts
         speed = counts["words"] / max(seconds, 1e-9)
         written = f"Wrote {amounts(counts)} to {self.options.output_name}"
-        self.messages.show("good", f"{written} ({speed:,.0f} words per second)")
+        style = "good" if counts["documents"] else "warn"
+        self.messages.show(style, f"{written} ({speed:,.0f} words per second)")
         warn_of_guidelines(self.messages, counts)
         n_errors = sum(errors_in(counts).values())
         if n_errors:
@@ -194,7 +195,7 @@ class ParseRun:
         return prepared
 
     def _warn_of_long_runs(self, record: InputRecord) -> None:
-        for start, end in record.long_runs:
-            place = f"{record.file}:{record.line}, from character {start + 1} on"
-            what = f"tokenized {end - start} characters without whitespace in pieces"
-            self.messages.show("warn", f"{place}: {what}")
+        if record.long_runs:
+            n_chars = sum(end - start for start, end in record.long_runs)
+            what = f"tokenized {n_chars} characters without whitespace in pieces"
+            self.messages.show("warn", f"{record.file}:{record.line}: {what}")

@@ -150,9 +150,14 @@ def _first_comments(record: InputRecord, number: int) -> list[str]:
 def sent_id(record: InputRecord, number: int) -> str:
     """Name a sentence after its document; UD reserves slashes, and allows no whitespace.
 
-    Slashes, percent signs and whitespace are percent-encoded. Names are in normal form C.
+    They are percent-encoded, so that documents with different names have different sentences, as
+    are names that are not in Unicode's normal form C, which UD wants.
     """
-    name = RESERVED.sub(lambda found: quote(found[0], safe=""), normalized(record.id or "_"))
+    name = record.id or "_"
+    if normalized(name) == name:
+        name = RESERVED.sub(lambda found: quote(found[0], safe=""), name)
+    else:
+        name = quote(name, safe="")
     return f"{name}-{number}"
 
 

@@ -9,7 +9,7 @@ from spacy.strings import StringStore
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
-from spacy_rootmind.compat import TRANSFORMER_OUTPUT
+from spacy_rootmind.compat import TRANSFORMER_OUTPUT, gc_unchanged
 from spacy_rootmind.formats.lines import InputError
 from spacy_rootmind.formats.records import InputRecord, check_unchanged
 
@@ -20,7 +20,8 @@ def read_docs(file: str, content: bytes) -> Iterator[InputRecord]:
     Raises InputError if the file is damaged, or no DocBin.
     """
     try:
-        stored = DocBin().from_bytes(content)
+        with gc_unchanged():
+            stored = DocBin().from_bytes(content)
         strings = StringStore(stored.strings)
         words = [[strings[orth] for orth in tokens[:, 0].tolist()] for tokens in stored.tokens]
     # A damaged file can make msgpack and spaCy raise nearly anything.
@@ -44,7 +45,8 @@ def load_doc(stored: DocBin, strings: StringStore, number: int, vocab: Vocab) ->
     # Small numbers are values of other kinds, and names of spaCy's symbols at the same time.
     found = {strings[i] for i in np.unique(alone.tokens[0]).tolist() if i in strings}
     alone.strings = found & stored.strings
-    return next(alone.get_docs(vocab))
+    with gc_unchanged():
+        return next(alone.get_docs(vocab))
 
 
 class DocsOutput:

@@ -6,6 +6,7 @@ the trees that comply.
 """
 
 import itertools
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -218,9 +219,9 @@ class SentenceConstraints(NamedTuple):
     labels: dict[int, int]
 
 
-def _pairs(given: Any, name: str) -> list[tuple[int, Any]]:
+def _pairs(given: Any, name: str, convert: Callable) -> list[tuple[int, Any]]:
     try:
-        return [(token, other) for token, other in given]
+        return [(operator.index(token), convert(other)) for token, other in given]
     except (TypeError, ValueError):
         raise ValueError(
             f"expected {name} as pairs of a token and its head or label, received {given!r:.100}"
@@ -229,7 +230,7 @@ def _pairs(given: Any, name: str) -> list[tuple[int, Any]]:
 
 def _arcs(doc: Doc, given: Any, name: str) -> list[tuple[int, int]]:
     """Convert to arcs between words."""
-    arcs = _pairs(given, name)
+    arcs = _pairs(given, name, operator.index)
     for token, head in arcs:
         for end in (token, head):
             if end not in range(len(doc)) or doc[end].is_space:
@@ -242,7 +243,7 @@ def _arcs(doc: Doc, given: Any, name: str) -> list[tuple[int, int]]:
 
 def _labels(doc: Doc, given: Any, names: Sequence[str]) -> dict[int, int]:
     """Convert labels of words to numbers."""
-    pairs = _pairs(given, "labels")
+    pairs = _pairs(given, "labels", str)
     _arcs(doc, [(token, token) for token, _ in pairs], "labels")
     for token, label in pairs:
         if label not in names:

@@ -9,7 +9,7 @@ from spacy.tokens import Doc
 
 from spacy_rootmind.annotation.doc_trees import read_tokens
 from spacy_rootmind.annotation.noun_chunks import RELATIONS
-from spacy_rootmind.guidelines.rules import LabelTables, Tree
+from spacy_rootmind.guidelines.rules import SETS, LabelTables, Tree
 from spacy_rootmind.guidelines.words import (
     EXTERNAL,
     PROPN,
@@ -53,7 +53,16 @@ def ud_guidelines(fixed_tags: bool = False) -> Guidelines:
 
 @lru_cache(maxsize=8)
 def _guidelines_for(fixed_tags: bool, labels: tuple[str, ...]) -> RulesOfSentences:
-    return partial(make_rules, LabelTables(labels), fixed_tags)
+    tables, names = LabelTables(labels), {label.partition(":")[0] for label in labels[1:]}
+    free = SETS["free"].split()
+    # With free tags, punctuation may have any label, and some treebanks have no punctuation.
+    if (fixed_tags and "punct" not in names) or names.isdisjoint(free):
+        needed = "'punct' and " * fixed_tags
+        raise ValueError(
+            f"expected {needed}one of {', '.join(free)} among the labels, so that every sentence "
+            f"has a valid tree, received {', '.join(labels[1:]):.200}"
+        )
+    return partial(make_rules, tables, fixed_tags)
 
 
 def make_rules(tables: LabelTables, fixed_tags: bool, sentences: Sequence[WordsOfDoc]) -> "UDRules":
@@ -74,8 +83,10 @@ def _may_be_apart(doc: Doc, tokens: NDArray[np.int64]) -> NDArray[np.bool_]:
     Parts after the first are X without features, and the first has Typo=Yes.
     """
     words = [doc[token] for token in tokens.tolist()]
-    is_part = np.array([word.pos_ in ("", "X") and not str(word.morph) for word in words])
-    is_typo = [not word.has_morph() or "Typo=Yes" in word.morph for word in words]
+    parts = [word.pos_ in ("", "X") and not str(word.morph) for word in words]
+    typos = [not word.has_morph() or "Typo=Yes" in word.morph for word in words]
+    # A sentence of whitespace has no words.
+    is_part, is_typo = np.array([parts, typos], dtype=bool)
     return (is_part | is_typo) & np.append(is_part[1:], False)
 
 

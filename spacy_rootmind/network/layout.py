@@ -48,7 +48,7 @@ class Bucket:
     def distances(self) -> Ints2d:
         """The bucket of each arc's distance, (m, m); row 0 and the diagonal are arbitrary."""
         positions = np.arange(self.rows.shape[1])
-        return distance.bucket_of(positions[:, None], positions)
+        return distance.bucket_of(positions[:, None], positions).astype(np.int32)
 
     @cached_property
     def ranges(self) -> list[tuple[int, int]]:

@@ -70,10 +70,12 @@ def parse_records(
         for number, record in enumerate(records[n_read:], start=n_read):
             n_read = number + 1
             if isinstance(record, InputRecord):
-                # A record that fails is tried again alone.
-                with suppress(Exception):
+                try:
                     doc, given = start_parse(nlp, record)
-                    yield doc, (number, given)
+                except Exception:
+                    # It is tried again alone.
+                    continue
+                yield doc, (number, given)
 
     while n_done < len(records):
         try:

@@ -41,6 +41,10 @@ def _one_of(literal: Any) -> Expected:
     return Expected(words, lambda value: isinstance(value, str) and value in names, str)
 
 
+def _names_function(block: Mapping) -> bool:
+    return [type(value) for key, value in block.items() if str(key).startswith("@")] == [str]
+
+
 def _resolve(value: Any) -> Callable:
     made = value if callable(value) else registry.resolve({"function": dict(value)})["function"]
     if not callable(made):
@@ -57,7 +61,7 @@ SEED = _number("an integer of at least 0", lambda value: value >= 0, int)
 FLAG = Expected("True or False", lambda value: isinstance(value, bool | np.bool_), bool)
 FUNCTION = Expected(
     'the block of a config that names a registered function, such as {"@misc": "my_function.v1"}',
-    lambda value: callable(value) or isinstance(value, Mapping),
+    lambda value: callable(value) or (isinstance(value, Mapping) and _names_function(value)),
     _resolve,
 )
 
@@ -287,7 +291,7 @@ def configure(nlp: Language, pipe: str | None = None, **settings: Any) -> None:
             raise ValueError(
                 f"root_mst has no setting {name!r}, expected one of {', '.join(known)}"
             )
-        if callable(value):
+        if name in ("guidelines", "constraints") and callable(value):
             raise ValueError(f"expected {name} as {FUNCTION.words}, received {value!r}")
     parser.use_settings(replace(parser.settings, **settings))
     block = nlp.get_pipe_config(pipe)

@@ -241,7 +241,7 @@ def tree_crf(
         num_threads=num_threads,
     )
 
-    def differentiate(_: Tensor, grad: Tensor) -> Tensor:
+    def differentiate(grad: Tensor) -> Tensor:
         if torch.is_grad_enabled():
             raise NotImplementedError(
                 "expected one derivative of a loss, received create_graph=True, for a second one; "
@@ -249,5 +249,5 @@ def tree_crf(
             )
         return grad[..., None, None] * torch.from_numpy(gradient)
 
-    found: Tensor = Query.apply(given, np.asarray(loss), differentiate)
+    found: Tensor = Query.apply(given, np.asarray(loss), differentiate, False)
     return found.to(scores)

@@ -120,18 +120,18 @@ class Query(Function):
         ctx: Any,
         scores: Tensor,
         found: NDArray[np.float64],
-        differentiate: Callable[[Tensor, Tensor], Tensor],
+        differentiate: Callable[..., Tensor],
+        needs_scores: bool = True,
     ) -> Tensor:
         """Keep what the gradient needs."""
         ctx.differentiate = differentiate
-        ctx.save_for_backward(scores)
+        ctx.save_for_backward(*[scores] * needs_scores)
         return torch.from_numpy(found)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
         """Find the gradient by the scores."""
-        (scores,) = ctx.saved_tensors
-        return ctx.differentiate(scores, grad), None, None
+        return ctx.differentiate(*ctx.saved_tensors, grad), None, None, None
 
 
 class _Covariances(Function):

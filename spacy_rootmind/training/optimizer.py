@@ -12,7 +12,7 @@ from spacy_rootmind.kernel import layers as kernel
 LARGEST_DECAY = 0.9999
 
 
-# Configs are checked against the signature of Thinc's.
+# Configs are checked against the signature of Thinc's, to which `wraps` refers.
 @wraps(Adam, assigned=("__annotations__",))
 def make_adam(learn_rate: Any = 0.001, **settings: Any) -> Optimizer:
     """Make an optimizer that does what Thinc's `Adam.v1` does, in less time on a CPU.
@@ -37,7 +37,11 @@ class FusedAdam(Optimizer):
         self, key: tuple[int, str], weights: Any, gradient: Any, *, lr_scale: float = 1.0
     ) -> tuple[Any, Any]:
         """Update weights and clear their gradient; returns both."""
-        is_adam = self.b1 > 0.0 and self.b2 > 0.0 and (self.L2_is_weight_decay or not self.L2)
+        is_adam = (
+            min(self.b1, self.b2) > 0.0
+            and not self.use_radam
+            and (self.L2_is_weight_decay or not self.L2)
+        )
         if is_adam and len(gradient) and _is_plain(weights):
             arrays = [weights, gradient, *self._state(key, weights)]
             if all(_is_plain(array) and array.size == weights.size for array in arrays):

@@ -35,7 +35,13 @@ def _joined(patterns: list[str], method: Any) -> re.Pattern | None:
     """Compile new patterns, which come first, and the pattern that a tokenizer has."""
     if method is not None:
         # That of a compiled pattern, as spaCy needs it to save a tokenizer.
-        old = method.__self__.pattern
+        compiled = getattr(method, "__self__", None)
+        if not isinstance(compiled, re.Pattern):
+            raise ValueError(
+                f"expected searches of the tokenizer as `re.compile(...).search`, received "
+                f"{method!r}"
+            )
+        old = compiled.pattern
         flags = re.match(r"\(\?([a-z]+)\)", old)
         patterns = [*patterns, f"(?{flags[1]}:{old[flags.end() :]})" if flags else old]
     return re.compile("|".join(patterns)) if patterns else None

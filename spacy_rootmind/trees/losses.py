@@ -286,7 +286,12 @@ def head_selection(
     if bad.any():
         sentences.raise_failure((BAD_SCORE, int(np.argmax(bad))))
     possible &= batch > -np.inf
-    _refuse_contradictions(_mark_impossible(sentences, gold), sentences)
+    wrong = _mark_impossible(sentences, gold)
+    if wrong.any():
+        raise ValueError(
+            f"sentence {int(np.argmax(wrong))}: a gold arc has score -inf; mark heads that are not "
+            f"to be trusted as missing (-1)"
+        )
     known = gold != MISSING
     logs = np.where(possible, batch.astype(np.float64), -np.inf)
     highest = logs.max(axis=2, keepdims=True)

@@ -465,3 +465,14 @@ def test_queries_are_those_of_supar(multiroot):
     torch.testing.assert_close(ours.entropy().float(), theirs.entropy.float(), rtol=0, atol=1e-5)
     divergence = ours.kl_divergence(second).float()
     torch.testing.assert_close(divergence, theirs.kl(other).float(), rtol=0, atol=1e-5)
+
+
+def test_scores_may_be_changed_after_a_loss():
+    scores = ZEROS.clone().requires_grad_()
+    masked = scores * 1.0
+    loss = tensors.tree_crf(masked, GOLD)
+    masked.masked_fill_(torch.ones_like(masked, dtype=torch.bool), 5.0)
+    loss.sum().backward()
+    again = ZEROS.clone().requires_grad_()
+    tensors.tree_crf(again, GOLD).sum().backward()
+    assert torch.equal(scores.grad, again.grad)

@@ -1,7 +1,11 @@
 """`parse` on Docs, and with the tree distributions that other parsers learn from."""
 
+import gc
+import zlib
+
 import pytest
 import spacy
+import srsly
 from commandline import parse_options, write_docs
 from commandline import read_docs as load_docs
 from spacy.tokens import DocBin
@@ -94,3 +98,17 @@ def test_distributions_need_docs(pipeline, tmp_path):
     with pytest.raises(RunError, match="Cannot use --distributions"):
         run(pipeline, [tmp_path / "in.txt"], tmp_path / "out.spacy", distributions=1.5)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt"]
+
+
+def test_garbage_collector_stays_on_after_damaged_docs(docs, nlp, tmp_path):
+    """Compression is whole, and msgpack inside is not: srsly then leaves the collector off."""
+    assert gc.isenabled()
+    with pytest.raises(InputError, match=r"in\.spacy"):
+        list(read_docs("in.spacy", zlib.compress(b"\xc1")))
+    assert gc.isenabled()
+    stored = DocBin(docs=docs, store_user_data=True)
+    stored.user_data[0] = b"\xc1"
+    [record, *_] = read_docs("in.spacy", stored.to_bytes())
+    with pytest.raises(srsly.msgpack.exceptions.FormatError):
+        record.load_doc(nlp.vocab)
+    assert gc.isenabled()

@@ -283,3 +283,9 @@ def test_repair_refuses_the_vectors_of_a_later_tok2vec(web_pipeline):
         nlp.get_pipe("ud_tag_repair")(doc)
     nlp.disable_pipe("later")
     nlp("The cat slept.")
+
+
+def test_fixed_tags_take_sentences_without_words(web_pipeline):
+    fixed = {"@misc": "spacy_rootmind.ud_guidelines.v1", "fixed_tags": True}
+    nlp = spacy.load(web_pipeline, config={"components.root_mst.guidelines": fixed})
+    assert [len(doc) for doc in nlp.pipe([" ", "It rained.", "\n\n"])] == [1, 3, 1]

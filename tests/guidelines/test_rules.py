@@ -24,7 +24,7 @@ from ud_sentences import (
 
 from spacy_rootmind import decode
 from spacy_rootmind.guidelines.rules import TAG_RULES, LabelTables
-from spacy_rootmind.guidelines.ud import make_rules
+from spacy_rootmind.guidelines.ud import make_rules, ud_guidelines
 from spacy_rootmind.guidelines.words import TAGS, read_words
 
 
@@ -138,6 +138,12 @@ def test_safe_arcs_break_no_rule_in_projective_trees():
 def test_labels_that_are_refused(labels, message):
     with pytest.raises(ValueError, match=message):
         LabelTables(labels)
+
+
+@pytest.mark.parametrize("labels", [("ROOT", "nsubj", "dep"), ("ROOT", "nsubj", "punct")])
+def test_too_few_labels_are_refused(labels):
+    with pytest.raises(ValueError, match=r"expected 'punct' and one of acl, .* every sentence"):
+        ud_guidelines(fixed_tags=True)(labels)
 
 
 def test_free_tags_need_no_label_of_punctuation():
