@@ -243,7 +243,7 @@ def _arcs(doc: Doc, given: Any, name: str) -> list[tuple[int, int]]:
 
 def _labels(doc: Doc, given: Any, names: Sequence[str]) -> dict[int, int]:
     """Convert labels of words to numbers."""
-    pairs = _pairs(given, "labels", str)
+    pairs = _pairs(given, "labels", lambda label: label)
     _arcs(doc, [(token, token) for token, _ in pairs], "labels")
     for token, label in pairs:
         if label not in names:

@@ -289,8 +289,8 @@ def head_selection(
     wrong = _mark_impossible(sentences, gold)
     if wrong.any():
         raise ValueError(
-            f"sentence {int(np.argmax(wrong))}: a gold arc has score -inf; mark heads that are not "
-            f"to be trusted as missing (-1)"
+            f"sentence {int(np.argmax(wrong))}: a gold head has score -inf; mark heads that are "
+            f"not to be trusted as missing (-1)"
         )
     known = gold != MISSING
     logs = np.where(possible, batch.astype(np.float64), -np.inf)

@@ -283,7 +283,7 @@ CONTRADICTIONS = [
     ([(0, 1)], "expected the constraints of a Doc as"),
     (None, "expected the constraints of a Doc as"),
     (Constraints(forced=[(0, 1, 2)]), r"forced as pairs .* received \[\(0, 1, 2\)\]"),
-    (Constraints(forced=[(0, 1.5)]), "from 0 to 8"),
+    (Constraints(forced=[(0, 1.5)]), "forced as pairs"),
     (Constraints(forbidden=7), "forbidden as pairs"),
     (Constraints(labels=[(0, "nsbj")]), "'She'.*the parser's labels.*received 'nsbj'"),
     (Constraints(labels=[(0, 3)]), "the parser's labels.*received 3"),
