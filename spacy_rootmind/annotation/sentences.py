@@ -179,6 +179,7 @@ def join_wordless(row: TokenRow, log_odds: NDArray[np.floating]) -> NDArray[np.f
     has_alphabetic = np.logical_or.reduceat(row.is_alpha, starts[:-1])
     if has_alphabetic.all():
         return log_odds
+    # Infinite where a boundary has to stay, or is gone already.
     gone, odds = [], np.append(log_odds, np.inf)[starts]
     odds[np.searchsorted(starts, row.bounds)] = np.inf
     for i in np.flatnonzero(~has_alphabetic).tolist():
@@ -190,7 +191,7 @@ def join_wordless(row: TokenRow, log_odds: NDArray[np.floating]) -> NDArray[np.f
         places = zip((i, i + 1), ends, strict=True)
         free = [(_gap_before(doc, end), odds[j], j) for j, end in places if odds[j] < CERTAIN / 2]
         if free:
-            *_, chosen = min(free)
+            chosen = min(free)[-1]
             gone.append(starts[chosen])
             odds[chosen] = np.inf
     if not gone:
