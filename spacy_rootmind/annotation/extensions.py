@@ -146,9 +146,10 @@ class SentenceDetails:
     def arc_prob(self, token: Token) -> float | None:
         """Probability of a token's head and label together; 1 for whitespace.
 
-        It is the probability of the head, exact over all trees, times that of the label on this
-        arc, each after its temperature. It is `head_prob` where the label is certain: for the root,
-        and where a constraint gives the label, since probabilities are then over trees with it.
+        It is the probability of the head, exact over all trees, times the probability of the label
+        on this arc, each after its temperature. It is `head_prob` where the label is certain: for
+        the root, and where a constraint gives the label, since probabilities are then over trees
+        with it.
 
         None where `head_prob` is, and if the token has another label than was parsed.
         """

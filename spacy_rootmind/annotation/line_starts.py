@@ -57,9 +57,9 @@ def share_starts(
 ) -> NDArray[np.floating]:
     """Give the marks that a line begins with one boundary with the word after them.
 
-    At most one of them starts a sentence, so their probabilities add up. The sum is that of the
-    first, and the others start none. A text without line breaks stays as it is, and so does a line
-    in which the Doc states that a token after the first mark is a start.
+    At most one of them starts a sentence, so their probabilities add up. The first one gets the
+    sum, and the others start none. A text without line breaks stays as it is, and so does a line in
+    which the Doc states that a token after the first mark is a start.
 
     `log_odds` and `stated`, both (len(doc),), are the log-odds that each token starts a sentence,
     and those that the Doc states, 0 where it does not.

@@ -1,6 +1,6 @@
 """CoNLL-U: one record per sentence, and Docs with their probabilities and alternatives.
 
-`HeadProb=` in MISC is the probability of a word's head, `ArcProb=` that of its head and label
+`HeadProb=` in MISC is the probability of a word's head, `ArcProb=` the one of head and label
 together, and `Arcs=` the probable arcs to the word as HEAD:DEPREL:PROBABILITY, separated by commas;
 in their labels, "|", "," and "%" are percent-encoded. The comments `# parse_log_prob =` and
 `# parse_entropy =` have the log probability of the tree and the entropy in nats, `# parse_1 =`,

@@ -234,7 +234,7 @@ def collapsed(value: str) -> str:
 def sort_features(features: str) -> str:
     """Sort features and their values in UD's order, in which "Number" precedes "NumForm".
 
-    spaCy's order is that of the characters' codes.
+    spaCy sorts by the characters' codes.
     """
     if not features:
         return ""

@@ -184,5 +184,5 @@ def _probabilities(
 
 
 def percent(prob: float) -> str:
-    """Format a probability for reading; that of a long sentence's tree is not shown as zero."""
+    """Format a probability for reading; a long sentence's tree is not shown with zero."""
     return "< 0.1 %" if 0 < prob < 0.0005 else f"{100 * prob:.1f} %"

@@ -16,8 +16,8 @@ from spacy_rootmind.formats.conllu_sentence import FEATS, LEMMA, UPOS, XPOS, Arc
 
 LINE_FEED = re.compile("\n")
 # spaCy's tokenizer takes punctuation off a run character by character and searches the rest each
-# time: minutes for a text of nothing but brackets. Longer runs than the usual ones are tokenized
-# in pieces, whose length is that of nearly no word; the time is then linear.
+# time: minutes for a text of nothing but brackets. Runs of more than 1,000 characters are tokenized
+# in pieces of 50, which nearly no word has; the time is then linear.
 LONG_RUN, PIECE = re.compile(r"(?<!\S)\S{1001,}"), 50
 # Kinds of failures.
 KINDS = INPUT, PIPELINE, KILLED = "input", "pipeline", "killed"

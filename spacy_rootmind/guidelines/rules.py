@@ -105,7 +105,7 @@ class LabelTables:
         self.none = np.zeros(len(self.names), dtype=np.bool_)
         # The labels that go with each part of speech, (n_tags, n_labels + 2).
         self.fits_tag = self._tag_table()
-        # The labels that children have, by that of their head, (n_labels + 2, n_labels + 2).
+        # Labels that children may have, by the label of their head, (n_labels + 2, n_labels + 2).
         self.fits_parent = np.ones((len(self.names), len(self.names)), dtype=np.bool_)
         for parents, children in CHILDREN.values():
             self.fits_parent[np.ix_(self.among(parents), ~self.among(children))] = False

@@ -285,13 +285,13 @@ def configure(nlp: Language, pipe: str | None = None, **settings: Any) -> None:
     True
     """
     pipe, parser = find_parser(nlp, pipe)
-    known = default_settings()
+    known = {each.name: get_args(each.type)[1] for each in fields(Settings)}
     for name, value in settings.items():
         if name not in known:
             raise ValueError(
                 f"root_mst has no setting {name!r}, expected one of {', '.join(known)}"
             )
-        if name in ("guidelines", "constraints") and callable(value):
+        if known[name] is FUNCTION and callable(value):
             raise ValueError(f"expected {name} as {FUNCTION.words}, received {value!r}")
     parser.use_settings(replace(parser.settings, **settings))
     block = nlp.get_pipe_config(pipe)
