@@ -185,11 +185,11 @@ def make_nlp(lang="xx", **config):
     return nlp
 
 
-def make_shared(components, lang="xx", name="tok2vec"):
+def make_shared(components, lang="xx", name="tok2vec", depth=1):
     """A blank pipeline of token vectors and components that listen to them, not initialized."""
     fix_random_seed(0)
     nlp = spacy.blank(lang)
-    nlp.add_pipe("tok2vec", name=name, config={"model": SMALL_MODEL["tok2vec"]})
+    nlp.add_pipe("tok2vec", name=name, config={"model": {**SMALL_MODEL["tok2vec"], "depth": depth}})
     for factory, model in components.items():
         nlp.add_pipe(factory, config={"model": model})
     return nlp

@@ -99,6 +99,40 @@ def test_training_starts_from_another_pipeline(trained, quickstart_docs):
     assert nlp(text).to_json() == expected(text).to_json()
 
 
+def test_larger_network_starts_from_a_smaller_one(quickstart_docs, tmp_path):
+    """It parses the same, and its additions learn."""
+    trained, larger = (
+        make_shared({"root_mst": {**LISTENING, "qrnn_width": width}}, lang="en", depth=depth)
+        for width, depth in ((6, 1), (10, 3))
+    )
+    examples = gold_examples(join(quickstart_docs[:20], 5), trained)
+    optimizer = trained.initialize(lambda: examples)
+    for _ in range(3):
+        update(trained, examples, optimizer)
+    trained.to_disk(tmp_path / "trained")
+    optimizer = larger.initialize(lambda: examples)
+    make_start_from(tmp_path / "trained")(larger)
+    texts = [example.text for example in examples]
+    expected, found = (
+        [[(t.head.i, t.dep_, t.is_sent_start) for t in doc] for doc in nlp.pipe(texts)]
+        for nlp in (trained, larger)
+    )
+    assert found == expected
+    before = [w.copy() for w in weights_of(larger)]
+    for _ in range(2):
+        update(larger, examples, optimizer)
+    unchanged = [
+        w.shape for w, own in zip(weights_of(larger), before, strict=True) if (w == own).all()
+    ]
+    assert not unchanged
+
+
+def weights_of(nlp):
+    models = [pipe.model for _, pipe in nlp.pipeline if hasattr(pipe, "model")]
+    nodes = [node for model in models for node in model.walk()]
+    return [node.get_param(p) for node in nodes for p in node.param_names if node.has_param(p)]
+
+
 @pytest.mark.workflow
 def test_project_makes_a_package(quickstart_docs, tmp_path):
     """From a treebank to a package, without a teacher."""

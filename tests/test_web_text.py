@@ -35,18 +35,72 @@ FILES = {
         "data/letter.txt": "``_`` Gr\xfc\xdfe_NN ''_'' ,_, she_PRP wrote_VBD snake_case_NN",
         "categories.txt": "data/mail.txt email",
     },
+    "nps_chat": {
+        "10-19-posts.xml": '<Post class="Statement" user="U1">hi all<t word="hi"/></Post>'
+        '<Post class="System" user="U2">JOIN</Post><Post class="Emotion" user="U3">:)</Post>'
+    },
+}
+POST = """From: ann@example.org
+Subject: Rain
+
+In article <1@example.org>, Bob writes:
+>> It never rained in this wide and dry country, as
+>> far as I know.
+
+   Not true.
+Ann
+-----------
+|| 12 || 34 ||
+"""
+MAIL = "Message-ID: <2>\n\nNot true.\r\n\r\n ---- Forwarded by Bob ----\nTo: Ann\nThanks!"
+PAGE = """# Rain in `Rust`
+
+```rust
+let rain = 1;
+```
+> *It* rains, as [the book](ch01.html) says
+> in [its][1] _second_ chapter.
+
+* dry
+* wet
+
+[1]: ch02.html
+"""
+PEP = """PEP: 1
+Title: Rain
+
+Rain
+====
+
+.. note:: wet
+
+See :pep:`the rules <8>` and ``rain``, which
+falls as in::
+
+    rain()
+"""
+FOLDERS = {
+    "newsgroups/sci.weather/1": POST,
+    "enron/ann/sent/1.": MAIL,
+    "rust_book/rain.md": PAGE,
+    "rust_book/rain.svg": "No.",
+    "peps/pep-0001.rst": PEP,
 }
 
 
 @pytest.fixture
 def corpora(tmp_path):
     """A folder of small corpora."""
+    (tmp_path / "nltk_data").mkdir()
     for name, files in FILES.items():
-        with ZipFile(tmp_path / f"{name}.zip", "w") as archive:
+        with ZipFile(tmp_path / "nltk_data" / f"{name}.zip", "w") as archive:
             for file, text in files.items():
                 # One file is not UTF-8.
                 encoding = "latin-1" if file == "data/letter.txt" else "utf8"
                 archive.writestr(f"{name}/{file}", text.encode(encoding))
+    for name, text in FOLDERS.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf8", newline="")
     return tmp_path
 
 
@@ -80,6 +134,11 @@ def test_corpora_become_docs_of_running_text(corpora, train, held_out, monkeypat
             "It doesn't ring!",
             "I can't come (today).",
             '"Grüße", she wrote snake_case',
+            "hi all",
+            "It never rained in this wide and dry country, as far as I know. Not true. Ann",
+            "Not true. Thanks!",
+            "Rain in Rust It rains, as the book says in its second chapter. dry wet",
+            "Rain See the rules and rain, which falls as in:",
         ]
     )
     [talk] = [doc for doc in written if doc.text == "Are you sure? No."]

@@ -89,7 +89,7 @@ def test_samples_are_as_by_rejection(parse, accepted):
 # --- the shipped pipeline ----------------------------------------------------------------------
 
 TEXTS = (
-    "The big the dog he she barks barks.",
+    "The big the dog he she ran ran.",
     "What we saw the man the dog.",
     "That very which not to ,",
     "She saw the man with the telescope. He didn't see her.",

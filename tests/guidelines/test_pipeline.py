@@ -22,15 +22,15 @@ BLOCK = {"@misc": "spacy_rootmind.ud_guidelines.v1", "fixed_tags": False}
 # The most probable tree of each breaks a rule.
 TEXTS = (
     "What we saw the man the dog.",
-    "That very which not to ,",
+    "To of dog to of that he",
     "Who whom what did did he she see see?",
     "Very see ran but not which ) is he",
-    "There not the of as .",
-    "She with to with in . )",
+    "Dog see that did whom saw",
+    "Not a who see to did a which",
     "to to of of the the a a",
 )
 VALID = "She saw the man with the telescope. He didn't see her,\n\n  though."
-SUBJECTS = "The big the dog he she barks barks."
+SUBJECTS = "The big the dog he she ran ran."
 
 
 @pytest.fixture(scope="module")
@@ -199,11 +199,12 @@ def test_tags_that_go_with_labels_stay(nlp):
 
 
 def test_tags_are_repaired_one_by_one_and_in_batches(repairing):
+    texts = (*TEXTS, "No very she did but mine which one and")
     with repairing.select_pipes(disable=["ud_tag_repair"]):
-        before = [repairing(text) for text in TEXTS]
-    after = list(repairing.pipe(TEXTS))
+        before = [repairing(text) for text in texts]
+    after = list(repairing.pipe(texts))
     changed = 0
-    for old, new, text in zip(before, after, TEXTS, strict=True):
+    for old, new, text in zip(before, after, texts, strict=True):
         assert arcs_of(old) == arcs_of(new)
         changed += sum(a.pos != b.pos for a, b in zip(old, new, strict=True))
         assert [(t.pos_, str(t.morph)) for t in new] == [

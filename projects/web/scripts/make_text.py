@@ -1,9 +1,10 @@
-"""Make text for the teacher to parse, as Docs, from corpora of nltk/nltk_data.
+"""Make text for the teacher to parse, as Docs, from the project's assets.
 
 Documents have about as many sentences as in the treebank's corpus, so that a student learns
 sentence boundaries from both. Like the treebank's, they are running text without line breaks. The
-Doc marks that a sentence starts at the first word of each line of a corpus; the teacher finds the
-other sentences. Documents that share text with the treebank's dev or test set are left out.
+Doc marks that a sentence starts at the first word of each line of a corpus, or of each paragraph of
+a mail or page; the teacher finds the other sentences. Documents that share text with the treebank's
+dev or test set are left out.
 """
 
 import argparse
@@ -31,8 +32,35 @@ MOST_SHARED = 2
 WEBTEXT = {"firefox": 4000, "wine": 1200, "overheard": None, "singles": None}
 SPEAKER = re.compile(r"^[^:]{1,40}: ")
 FIRST_ADDRESS = "1980"
+# All words of a corpus.
+MANY = 10**9
 # Headers of mails, in MASC.
 MAIL_HEADER = re.compile(r"Mime-|X-From|X-Folder|charset")
+# Lines of mails and newsgroups that are not text, and marks of quotation before those that are.
+NO_TEXT = re.compile(
+    r"\s*(From|To|B?cc|Sent|Subject|Date|X-\w+|Message-ID|Mime-Version|Content-[\w-]+|Newsgroups|"
+    r"Lines|Organization|Distribution|Keywords|Summary|Reply-To|Version)\s*:|"
+    r".*(Forwarded by|Original Message|\b(writes?|wrote):\s*$)",
+    re.IGNORECASE,
+)
+QUOTATION = re.compile(r"\s*(?:[\w.-]{0,6}[>|:]\s?)+")
+# Shorter lines, in characters, end a paragraph.
+SHORT = {"mail": 50, "page": 40}
+# Paragraphs that are not prose: long strings, rows of marks, and too few letters.
+NO_PROSE = re.compile(r"\S{61}|([^\w\s.])\1{3}")
+LETTERS = 0.6
+# Code, directives and underlines of pages, and what begins a paragraph: headings and bullets.
+CODE = re.compile(
+    r"<!--.*?-->|```.*?```|^ {4}.*?$|^\s*\.\.(?: .*?)?$|^[=~^*#\"'-]{3,}\s*?$|^\[.*?\]:.*?$",
+    re.DOTALL | re.MULTILINE,
+)
+BULLET = re.compile(r"^\s*(?:#+|>|[-*]|\d+\.|#\.)\s+", re.MULTILINE)
+# Links and roles of Markdown and reStructuredText, whose texts stay, and other marks.
+LINK = re.compile(
+    r"!?\[([^]\n]+)\](?:\([^)]*\)|\[[^]]*\]|_)?|(?::[\w-]+:)?`([^`<]+?)\s*<[^>]*>`__?"
+)
+MARK = re.compile(r":[\w-]+:(?=`)|<(?!https?:)[^<>\n]*>|\*\*?|`+_*|(?<!\w)_|_(?!\w)|:(?=:\s*$)")
+POST = re.compile(r'<Post class="(?!System|Other)[^>]*>([^<.!][^<]*)<')
 
 Text = list[str]
 """The lines of a text, or of a document made from some of them, in order."""
@@ -79,24 +107,62 @@ def read_masc(members: dict[str, str]) -> Iterator[Text]:
             yield join_broken([line for line in lines if not MAIL_HEADER.search(line)])
 
 
-CORPORA: dict[str, Callable[[dict[str, str]], Iterator[Text]]] = {
-    "abc": read_abc,
-    "webtext": read_webtext,
-    "state_union": read_addresses,
-    "product_reviews_1": read_reviews,
-    "product_reviews_2": read_reviews,
-    "masc_tagged": read_masc,
+def read_chat(members: dict[str, str]) -> Iterator[Text]:
+    """Read posts of chats, without commands and messages of the system."""
+    for name, text in sorted(members.items()):
+        if name.endswith("posts.xml"):
+            yield [post for post in POST.findall(text) if is_prose(post)]
+
+
+def read_mails(members: dict[str, str]) -> Iterator[Text]:
+    """Read mails and posts to newsgroups: each paragraph once, in whichever it is first."""
+    seen: set[str] = set()
+    for _, text in sorted(members.items()):
+        body = text.replace("\r", "").partition("\n\n")[2]
+        lines = (
+            "" if NO_TEXT.match(line) else QUOTATION.sub("", line, count=1).strip(" \t*_=-~#|")
+            for line in body.split("\n")
+        )
+        found = [line for line in find_paragraphs(lines, SHORT["mail"]) if line not in seen]
+        seen.update(found)
+        yield found
+
+
+def read_pages(members: dict[str, str]) -> Iterator[Text]:
+    """Read pages of documentation in Markdown or reStructuredText, without code."""
+    for name, text in sorted(members.items()):
+        if name.endswith((".md", ".rst")):
+            if name.endswith(".rst"):
+                # Author, status and the like come first.
+                text = text.partition("\n\n")[2]
+            prose = BULLET.sub("\n\n", CODE.sub("\n\n", text))
+            prose = MARK.sub("", LINK.sub(r"\1\2", prose))
+            yield find_paragraphs(prose.split("\n"), SHORT["page"])
+
+
+# Corpora by their place in the assets, with a reader, and a limit to the number of words.
+CORPORA: dict[str, tuple[Callable[[dict[str, str]], Iterator[Text]], int]] = {
+    "nltk_data/abc.zip": (read_abc, MANY),
+    "nltk_data/webtext.zip": (read_webtext, MANY),
+    "nltk_data/state_union.zip": (read_addresses, MANY),
+    "nltk_data/product_reviews_1.zip": (read_reviews, MANY),
+    "nltk_data/product_reviews_2.zip": (read_reviews, MANY),
+    "nltk_data/masc_tagged.zip": (read_masc, MANY),
+    "nltk_data/nps_chat.zip": (read_chat, MANY),
+    "newsgroups": (read_mails, 900_000),
+    "enron": (read_mails, 700_000),
+    "rust_book": (read_pages, MANY),
+    "peps": (read_pages, 250_000),
 }
 
 
 def read_members(path: Path) -> dict[str, str]:
-    """Read the text files of a corpus by name."""
+    """Read the files of a corpus, which is an archive or a folder, by name."""
+    if path.is_dir():
+        return {str(file): decode(file.read_bytes()) for file in path.rglob("*") if file.is_file()}
     with ZipFile(path) as archive:
-        return {
-            Path(name).name: decode(archive.read(name))
-            for name in archive.namelist()
-            if name.endswith(".txt")
-        }
+        files = [name for name in archive.namelist() if name.endswith((".txt", ".xml"))]
+        return {Path(name).name: decode(archive.read(name)) for name in files}
 
 
 def decode(content: bytes) -> str:
@@ -134,6 +200,31 @@ def join_broken(lines: Text) -> Text:
         else:
             joined.append(line)
     return joined
+
+
+def find_paragraphs(lines: Iterable[str], short: int) -> Text:
+    """Join wrapped lines, and keep the paragraphs that are prose.
+
+    A paragraph ends at an empty line, and after a line with fewer than `short` characters unless
+    the next one begins in lower case.
+    """
+    joined: Text = []
+    length = 0
+    for words in map(str.split, lines):
+        line = " ".join(words)
+        if line and length and (length >= short or line[0].islower()):
+            joined[-1] += f" {line}"
+        elif line:
+            joined.append(line)
+        length = len(line)
+    return [line for line in joined if is_prose(line)]
+
+
+def is_prose(line: str) -> bool:
+    """Tell whether a line has mostly letters, no long strings and no rows of marks."""
+    marks = line.replace(" ", "")
+    n_letters = sum(map(str.isalpha, marks))
+    return n_letters >= max(1, LETTERS * len(marks)) and not NO_PROSE.search(line)
 
 
 def group_lines(lines: Text, rng: np.random.Generator) -> Iterator[Text]:
@@ -175,13 +266,19 @@ def make_text(folder: Path, held_out: list[Path], rng: np.random.Generator) -> l
     docs = chain.from_iterable(DocBin().from_disk(path).get_docs(vocab) for path in held_out)
     known: set[tuple[str, ...]] = set().union(*(sequences_of(doc.text) for doc in docs))
     documents = []
-    for name, read in CORPORA.items():
-        texts = read(read_members(folder / f"{name}.zip"))
-        own = [document for lines in texts for document in group_lines(lines, rng)]
-        kept = [d for d in own if len(sequences_of(" ".join(d)) & known) <= MOST_SHARED]
-        n_words = sum(len(line.split()) for document in kept for line in document)
-        msg.info(f"{name}: {len(kept)} documents, {n_words} words; {len(own) - len(kept)} left out")
-        documents += kept
+    for name, (read, most) in CORPORA.items():
+        texts = list(read(read_members(folder / name)))
+        own: list[Text] = []
+        n_words = n_left_out = 0
+        for number in rng.permutation(len(texts)):
+            for document in group_lines(texts[number], rng):
+                if len(sequences_of(" ".join(document)) & known) > MOST_SHARED:
+                    n_left_out += 1
+                elif n_words < most:
+                    own.append(document)
+                    n_words += sum(len(line.split()) for line in document)
+        msg.info(f"{name}: {len(own)} documents, {n_words} words; {n_left_out} left out")
+        documents += own
     rng.shuffle(documents)
     return documents
 
@@ -189,12 +286,12 @@ def make_text(folder: Path, held_out: list[Path], rng: np.random.Generator) -> l
 def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("corpora", type=Path, help="folder packages/corpora of nltk/nltk_data")
+    parser.add_argument("assets", type=Path, help="folder of corpora")
     parser.add_argument("output", type=Path, help=".spacy file")
     parser.add_argument("train", type=Path, help=".spacy file that the tokenizer is fitted to")
     parser.add_argument("held_out", type=Path, nargs="+", help=".spacy files of dev and test sets")
     options = parser.parse_args()
-    documents = make_text(options.corpora, options.held_out, np.random.default_rng(0))
+    documents = make_text(options.assets, options.held_out, np.random.default_rng(0))
     nlp = spacy.blank("en")
     make_fit_tokenizer(options.train)(nlp)
     docs = [make_doc(nlp, document) for document in documents]

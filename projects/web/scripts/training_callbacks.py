@@ -1,17 +1,19 @@
 """Callbacks of trainings, registered by `spacy train --code`; each is a value of `[initialize]`.
 
 `web.freeze_layers.v1` makes the training of a large encoder shorter, and `web.start_from.v1` lets a
-pipeline learn further.
+pipeline learn further, with more layers if its config has more.
 """
 
 import re
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import spacy
 from spacy.language import Language
 from spacy.pipeline import EditTreeLemmatizer
 from spacy.pipeline._edit_tree_internals.edit_trees import EditTrees
+from thinc.api import Model
 
 # As in "encoder.layer.3.attention.q.weight", or "layers.3.attn.Wqkv.weight".
 LAYER = re.compile(r"\blayers?\.(\d+)\.")
@@ -45,7 +47,11 @@ def make_freeze_layers(n_layers: int, start_from: str = "") -> Callable[[Languag
 
 @spacy.registry.callbacks("web.start_from.v1")
 def make_start_from(path: Path) -> Callable[[Language], Language]:
-    """Start from the weights of a trained pipeline with the same components and labels."""
+    """Start from the weights of a trained pipeline with the same components and labels.
+
+    The new one may have more convolutions in `tok2vec` and a wider QRNN: it parses the same at
+    first, as the additions change no vector until they have learnt something.
+    """
 
     def start_from(nlp: Language) -> Language:
         trained = spacy.load(path)
@@ -57,10 +63,49 @@ def make_start_from(path: Path) -> Callable[[Language], Language]:
             if isinstance(pipe, EditTreeLemmatizer):
                 # spaCy would add the trained component's trees to those that are there.
                 pipe.trees = EditTrees(pipe.vocab.strings)
-            pipe.from_bytes(trained.get_pipe(name).to_bytes(exclude=["vocab"]), exclude=["vocab"])
+            before = trained.get_pipe(name)
+            if any(node.shims for node in pipe.model.walk()) or isinstance(pipe, EditTreeLemmatizer):
+                # A transformer's weights are in PyTorch, and a lemmatizer also has its trees.
+                pipe.from_bytes(before.to_bytes(exclude=["vocab"]), exclude=["vocab"])
+            else:
+                copy_weights(pipe.model, before.model)
             if isinstance(pipe, EditTreeLemmatizer):
                 # spaCy would not restore which label stands for which tree.
                 pipe.tree2label = {tree: label for label, tree in enumerate(pipe.labels)}
         return nlp
 
     return start_from
+
+
+def copy_weights(model: Model, trained: Model) -> None:
+    """Copy the weights of a smaller network, so that the larger one computes the same."""
+    convolutions, known = (
+        [node for node in side.walk() if re.fullmatch(r"residual\([^()]*\)", node.name)]
+        for side in (model, trained)
+    )
+    new = [node for layer in convolutions[len(known) :] for node in layer.walk()]
+    for node in new:
+        if node.name == "layernorm":
+            # Such a convolution adds nothing to its input.
+            node.set_param("G", np.zeros_like(node.get_param("G")))
+    numbers = {node.id for node in new}
+    nodes = [node for node in model.walk() if node.param_names and node.id not in numbers]
+    smaller = [node for node in trained.walk() if node.param_names]
+    for node, before in zip(nodes, smaller, strict=True):
+        for param in before.param_names:
+            if before.has_param(param):
+                weights, wider = before.get_param(param), node.get_param(param)
+                if weights.shape != wider.shape:
+                    # The gates of a QRNN, or what reads the states of its two directions.
+                    is_gate = node.name == "qrnn"
+                    parts, wider = (3, wider) if is_gate else (2, np.zeros_like(wider))
+                    weights = widen(weights, wider, parts)
+                node.set_param(param, weights)
+
+
+def widen(weights: np.ndarray, wider: np.ndarray, n_parts: int) -> np.ndarray:
+    """Copy the columns of each part of an array to the start of the same part of a wider one."""
+    columns = weights.reshape(*weights.shape[:-1], n_parts, -1)
+    result = wider.reshape(*wider.shape[:-1], n_parts, -1).copy()
+    result[..., : columns.shape[-1]] = columns
+    return result.reshape(wider.shape)
