@@ -64,7 +64,9 @@ def make_start_from(path: Path) -> Callable[[Language], Language]:
                 # spaCy would add the trained component's trees to those that are there.
                 pipe.trees = EditTrees(pipe.vocab.strings)
             before = trained.get_pipe(name)
-            if any(node.shims for node in pipe.model.walk()) or isinstance(pipe, EditTreeLemmatizer):
+            if any(node.shims for node in pipe.model.walk()) or isinstance(
+                pipe, EditTreeLemmatizer
+            ):
                 # A transformer's weights are in PyTorch, and a lemmatizer also has its trees.
                 pipe.from_bytes(before.to_bytes(exclude=["vocab"]), exclude=["vocab"])
             else:
