@@ -127,6 +127,19 @@ def test_larger_network_starts_from_a_smaller_one(quickstart_docs, tmp_path):
     assert not unchanged
 
 
+def test_smaller_network_does_not_start_from_a_larger_one(quickstart_docs, tmp_path):
+    trained, smaller = (
+        make_shared({"root_mst": {**LISTENING, "qrnn_width": width}}, lang="en")
+        for width in (10, 6)
+    )
+    for nlp in (trained, smaller):
+        examples = gold_examples(join(quickstart_docs[:20], 5), nlp)
+        nlp.initialize(lambda own=examples: own)
+    trained.to_disk(tmp_path / "trained")
+    with pytest.raises(ValueError, match=r"expected the trained shape \(2, 32, 30\) of W in qrnn"):
+        make_start_from(tmp_path / "trained")(smaller)
+
+
 def weights_of(nlp):
     models = [pipe.model for _, pipe in nlp.pipeline if hasattr(pipe, "model")]
     nodes = [node for model in models for node in model.walk()]

@@ -47,6 +47,8 @@ In article <1@example.org>, Bob writes:
 >> It never rained in this wide and dry country, as
 >> far as I know.
 
+AB> I think that this is so: it did not rain.
+
    Not true.
 Ann
 -----------
@@ -135,7 +137,8 @@ def test_corpora_become_docs_of_running_text(corpora, train, held_out, monkeypat
             "I can't come (today).",
             '"Grüße", she wrote snake_case',
             "hi all",
-            "It never rained in this wide and dry country, as far as I know. Not true. Ann",
+            "It never rained in this wide and dry country, as far as I know. "
+            "I think that this is so: it did not rain. Not true. Ann",
             "Not true. Thanks!",
             "Rain in Rust It rains, as the book says in its second chapter. dry wet",
             "Rain See the rules and rain, which falls as in:",

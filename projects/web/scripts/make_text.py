@@ -43,7 +43,7 @@ NO_TEXT = re.compile(
     r".*(Forwarded by|Original Message|\b(writes?|wrote):\s*$)",
     re.IGNORECASE,
 )
-QUOTATION = re.compile(r"\s*(?:[\w.-]{0,6}[>|:]\s?)+")
+QUOTATION = re.compile(r"^\s*(?:(?:[\w.-]{0,6}>|[|:])\s?)+")
 # Shorter lines, in characters, end a paragraph.
 SHORT = {"mail": 50, "page": 40}
 # Paragraphs that are not prose: long strings, rows of marks, and too few letters.
@@ -51,10 +51,10 @@ NO_PROSE = re.compile(r"\S{61}|([^\w\s.])\1{3}")
 LETTERS = 0.6
 # Code, directives and underlines of pages, and what begins a paragraph: headings and bullets.
 CODE = re.compile(
-    r"<!--.*?-->|```.*?```|^ {4}.*?$|^\s*\.\.(?: .*?)?$|^[=~^*#\"'-]{3,}\s*?$|^\[.*?\]:.*?$",
+    r"<!--.*?-->|```.*?```|^ {4}.*?$|^[ \t]*\.\.(?: .*?)?$|^[=~^*#\"'-]{3,}[ \t]*?$|^\[.*?\]:.*?$",
     re.DOTALL | re.MULTILINE,
 )
-BULLET = re.compile(r"^\s*(?:#+|>|[-*]|\d+\.|#\.)\s+", re.MULTILINE)
+BULLET = re.compile(r"^[ \t]*(?:#+|>|[-*]|\d+\.|#\.)\s+", re.MULTILINE)
 # Links and roles of Markdown and reStructuredText, whose texts stay, and other marks.
 LINK = re.compile(
     r"!?\[([^]\n]+)\](?:\([^)]*\)|\[[^]]*\]|_)?|(?::[\w-]+:)?`([^`<]+?)\s*<[^>]*>`__?"

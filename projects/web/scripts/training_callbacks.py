@@ -60,18 +60,17 @@ def make_start_from(path: Path) -> Callable[[Language], Language]:
         for name, pipe in nlp.pipeline:
             if not hasattr(pipe, "model"):
                 continue
-            if isinstance(pipe, EditTreeLemmatizer):
+            before = trained.get_pipe(name)
+            has_trees = isinstance(pipe, EditTreeLemmatizer)
+            if has_trees:
                 # spaCy would add the trained component's trees to those that are there.
                 pipe.trees = EditTrees(pipe.vocab.strings)
-            before = trained.get_pipe(name)
-            if any(node.shims for node in pipe.model.walk()) or isinstance(
-                pipe, EditTreeLemmatizer
-            ):
-                # A transformer's weights are in PyTorch, and a lemmatizer also has its trees.
+            if has_trees or any(node.shims for node in pipe.model.walk()):
+                # Weights alone are not enough: a transformer's are in PyTorch.
                 pipe.from_bytes(before.to_bytes(exclude=["vocab"]), exclude=["vocab"])
             else:
                 copy_weights(pipe.model, before.model)
-            if isinstance(pipe, EditTreeLemmatizer):
+            if has_trees:
                 # spaCy would not restore which label stands for which tree.
                 pipe.tree2label = {tree: label for label, tree in enumerate(pipe.labels)}
         return nlp
@@ -90,6 +89,9 @@ def copy_weights(model: Model, trained: Model) -> None:
         if node.name == "layernorm":
             # Such a convolution adds nothing to its input.
             node.set_param("G", np.zeros_like(node.get_param("G")))
+    # A QRNN has three gates, and its first layer reads the states of two directions.
+    qrnns = [node for node in model.walk() if node.name == "qrnn"]
+    parts = {own.id: n for node in qrnns for own, n in ((node, 3), (node.layers[0], 2))}
     numbers = {node.id for node in new}
     nodes = [node for node in model.walk() if node.param_names and node.id not in numbers]
     smaller = [node for node in trained.walk() if node.param_names]
@@ -98,16 +100,15 @@ def copy_weights(model: Model, trained: Model) -> None:
             if before.has_param(param):
                 weights, wider = before.get_param(param), node.get_param(param)
                 if weights.shape != wider.shape:
-                    # The gates of a QRNN, or what reads the states of its two directions.
-                    is_gate = node.name == "qrnn"
-                    parts, wider = (3, wider) if is_gate else (2, np.zeros_like(wider))
-                    weights = widen(weights, wider, parts)
+                    if node.id not in parts or weights.shape[-1] > wider.shape[-1]:
+                        raise ValueError(
+                            f"expected the trained shape {weights.shape} of {param} in {node.name}"
+                            f", received {wider.shape}: only depth and qrnn_width may be larger"
+                        )
+                    weights = weights.reshape(*weights.shape[:-1], parts[node.id], -1)
+                    # The layer that reads the new states does not use them at first.
+                    own = wider.copy() if node.name == "qrnn" else np.zeros_like(wider)
+                    columns = own.reshape(*wider.shape[:-1], parts[node.id], -1)
+                    columns[..., : weights.shape[-1]] = weights
+                    weights = own
                 node.set_param(param, weights)
-
-
-def widen(weights: np.ndarray, wider: np.ndarray, n_parts: int) -> np.ndarray:
-    """Copy the columns of each part of an array to the start of the same part of a wider one."""
-    columns = weights.reshape(*weights.shape[:-1], n_parts, -1)
-    result = wider.reshape(*wider.shape[:-1], n_parts, -1).copy()
-    result[..., : columns.shape[-1]] = columns
-    return result.reshape(wider.shape)
