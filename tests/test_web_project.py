@@ -27,7 +27,6 @@ from spacy_rootmind.pipeline.callbacks import make_fit_tokenizer
 
 PROJECT = ROOT / "projects" / "web"
 sys.path.insert(0, str(PROJECT / "scripts"))
-import average_weights  # noqa: E402
 import make_package  # noqa: E402
 from training_callbacks import make_start_from  # noqa: E402
 
@@ -195,20 +194,3 @@ def test_project_makes_a_package(quickstart_docs, tmp_path):
     data = make_package.data_of(folder)
     assert data.name == f"{make_package.NAME}-1.2.3"
     assert_one_root_each(spacy.load(data)("It rained. She said that it rained."))
-
-
-def test_average_of_weights(trained, corpus, tmp_path, monkeypatch):
-    nlp = spacy.load(trained)
-    for node in nlp.get_pipe("root_mst").model.walk():
-        for param in node.param_names:
-            node.set_param(param, node.get_param(param) * 3)
-    nlp.to_disk(tmp_path / "further")
-    dev = corpus / "test.spacy"
-    arguments = [trained, tmp_path / "further", "--dev", dev, "--output", tmp_path / "mean"]
-    monkeypatch.setattr(sys, "argv", ["average_weights.py", *map(str, arguments)])
-    average_weights.main()
-    mean = spacy.load(tmp_path / "mean").get_pipe("root_mst")
-    nodes = spacy.load(trained).get_pipe("root_mst").model.walk(), mean.model.walk()
-    for first, own in zip(*nodes, strict=True):
-        for param in first.param_names:
-            assert own.get_param(param) == pytest.approx(2 * first.get_param(param), abs=1e-5)

@@ -81,7 +81,15 @@ falls as in::
 
     rain()
 """
+TALK = """**Ann Lee:** So, does it *rain*?
+Well, let me see...
+
+\\[03:53\\] It does.
+
+**Bob:** \\[laughter\\]
+"""
 FOLDERS = {
+    "transcripts/weather-1.md": TALK,
     "newsgroups/sci.weather/1": POST,
     "enron/ann/sent/1.": MAIL,
     "rust_book/rain.md": PAGE,
@@ -119,17 +127,20 @@ def train(tmp_path):
     return write_docs(tmp_path / "train.spacy", [Doc(Vocab(), words, spaces)])
 
 
-def test_corpora_become_docs_of_running_text(corpora, train, held_out, monkeypatch):
+def test_corpora_become_docs_of_a_paragraph_each(corpora, train, held_out, monkeypatch):
     arguments = [corpora, corpora / "text.spacy", train, *held_out]
     monkeypatch.setattr(sys, "argv", ["make_text.py", *map(str, arguments)])
     make_text.main()
     written = list(DocBin().from_disk(corpora / "text.spacy").get_docs(Vocab()))
     assert sorted(doc.text for doc in written) == sorted(
         [
-            "Farmers wait for rain. The minister said: it will rain.",
-            "Crashes when I click",
+            "Farmers wait for rain.",
+            "The minister said: it will rain.",
+            "Crashes",
+            "when I click",
             "Corked. No Stars",
-            "Are you sure? No.",
+            "Are you sure?",
+            "No.",
             "LADY, 40s, likes walks.",
             "Mr. Speaker, we have come far.",
             "I'm sure I like it, really.",
@@ -137,14 +148,21 @@ def test_corpora_become_docs_of_running_text(corpora, train, held_out, monkeypat
             "I can't come (today).",
             '"Grüße", she wrote snake_case',
             "hi all",
-            "It never rained in this wide and dry country, as far as I know. "
-            "I think that this is so: it did not rain. Not true. Ann",
-            "Not true. Thanks!",
-            "Rain in Rust It rains, as the book says in its second chapter. dry wet",
-            "Rain See the rules and rain, which falls as in:",
+            "It never rained in this wide and dry country, as far as I know.",
+            "I think that this is so: it did not rain.",
+            "Not true.",
+            "Ann",
+            "Not true.",
+            "Thanks!",
+            "Rain in Rust",
+            "It rains, as the book says in its second chapter.",
+            "dry",
+            "wet",
+            "Rain",
+            "See the rules and rain, which falls as in:",
+            "So, does it rain? Well, let me see...",
+            "It does.",
         ]
     )
-    [talk] = [doc for doc in written if doc.text == "Are you sure? No."]
-    assert [bool(token.is_sent_start) for token in talk] == [True, *[False] * 3, True, False]
     [advertisement] = [doc for doc in written if "LADY" in doc.text]
     assert [token.text for token in advertisement][:4] == ["LADY", ",", "40", "s"]

@@ -23,6 +23,8 @@ Starts = NDArray[np.int64]
 CERTAIN = 1e6
 # Log-odds of a boundary where a line ends, which constraints overrule.
 AT_LINE_END = CERTAIN / 4
+# Log-odds, as the network predicts them, of a boundary that may leave a sentence without a word.
+SURE = 2.2
 # Log-odds of a boundary between what is joined.
 JOINED = -CERTAIN / 8
 # Log-odds of a boundary that must not be there, however long the sentence becomes.
@@ -165,12 +167,15 @@ def choose_starts(
     return np.unique(np.concatenate([starts, *added])) if added else starts, starts[too_long]
 
 
-def join_wordless(row: TokenRow, log_odds: NDArray[np.floating]) -> NDArray[np.floating]:
+def join_wordless(
+    row: TokenRow, log_odds: NDArray[np.floating], is_sure: NDArray[np.bool_]
+) -> NDArray[np.floating]:
     """Change log-odds so that each sentence has a letter or digit, if a neighbour can take it.
 
-    Boundaries that the Doc or the constraints state are kept, and so is a line across the page. If
-    both boundaries of a sentence may go, the one with less whitespace goes; at equal whitespace,
-    the less likely one.
+    Boundaries that the Doc or the constraints state are kept, and so is a line across the page, and
+    a boundary inside a line of which the network `is_sure`, of shape (n_tokens,). If both
+    boundaries of a sentence may go, the one with less whitespace goes; at equal whitespace, the
+    less likely one.
     """
     if not row.n_tokens:
         return log_odds
@@ -181,6 +186,7 @@ def join_wordless(row: TokenRow, log_odds: NDArray[np.floating]) -> NDArray[np.f
         return log_odds
     # Infinite where a boundary has to stay, or is gone already.
     gone, odds = [], np.append(log_odds, np.inf)[starts]
+    odds[np.append(is_sure, True)[starts] & (odds < AT_LINE_END / 2)] = np.inf
     odds[np.searchsorted(starts, row.bounds)] = np.inf
     for i in np.flatnonzero(~has_alphabetic).tolist():
         [number] = row.numbers_at(starts[i : i + 1])
@@ -199,7 +205,7 @@ def join_wordless(row: TokenRow, log_odds: NDArray[np.floating]) -> NDArray[np.f
     joined = log_odds.copy()
     joined[gone] = JOINED
     # Sentences that were joined to each other may still have no word.
-    return join_wordless(row, joined)
+    return join_wordless(row, joined, is_sure)
 
 
 def _is_ruler(text: str) -> bool:

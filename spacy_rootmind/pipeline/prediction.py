@@ -32,6 +32,7 @@ from spacy_rootmind.annotation.reading import annotated_starts
 from spacy_rootmind.annotation.sentences import (
     AT_LINE_END,
     CERTAIN,
+    SURE,
     Starts,
     TokenRow,
     choose_starts,
@@ -241,7 +242,7 @@ def plan_sentences(
             own, wanted = row.place(number), constraints_of(doc, settings.constraints)
             constraints[number] = DocConstraints.check(doc, wanted, context.labels)
             bound[own] = constraints[number].bind(doc, bound[own])
-    bound = join_wordless(row, bound)
+    bound = join_wordless(row, bound, log_odds >= SURE)
     for number, made in constraints.items():
         own = row.place(number)
         bound[own] = made.join_rootless(docs[number], bound[own])

@@ -28,6 +28,7 @@ from strategies import rng_for
 from spacy_rootmind.annotation.gold import GoldBatch
 from spacy_rootmind.annotation.sentences import (
     CERTAIN,
+    SURE,
     TokenRow,
     bounds,
     choose_starts,
@@ -62,10 +63,11 @@ def boundary_scores(nlp, doc):
     return model.predict(ParserInput([doc], [[np.arange(len(doc))]], [words_of(doc)])).boundaries
 
 
-def starts_by(doc, log_odds):
+def starts_by(doc, log_odds, is_sure=None):
     """The sentence starts of positive log-odds, after sentences without a word are joined."""
     row = TokenRow([doc])
-    return choose_starts(row, join_wordless(row, log_odds), 512)[0].tolist()[:-1]
+    is_sure = np.zeros(row.n_tokens, dtype=bool) if is_sure is None else is_sure
+    return choose_starts(row, join_wordless(row, log_odds, is_sure), 512)[0].tolist()[:-1]
 
 
 # --- finding them ------------------------------------------------------------------------------
@@ -121,7 +123,7 @@ def test_auto_takes_partial_annotation_for_what_it_says(make):
         found = set(starts_of(doc))
         assert 0 in found
         stated = np.array([{None: 0, True: CERTAIN, False: -CERTAIN}[mark] for mark in marks])
-        expected = starts_by(doc, scores + stated)
+        expected = starts_by(doc, scores + stated, scores >= SURE)
         for token, mark in list(zip(doc, marks, strict=True))[1:]:
             if mark is None:
                 assert (token.i in found) == (token.i in expected)
@@ -364,7 +366,8 @@ def test_a_threshold_on_the_probability_of_a_start(make, threshold):
         scores = boundary_scores(nlp, doc).astype(np.float64)
         is_word = np.array([not token.is_space for token in doc])
         is_start = is_word & (sigmoid(scores) > threshold if threshold < 1 else False)
-        assert starts_of(doc) == starts_by(doc, np.where(is_start, 1e3 + scores, scores - 1e3))
+        log_odds = np.where(is_start, 1e3 + scores, scores - 1e3)
+        assert starts_of(doc) == starts_by(doc, log_odds, scores >= SURE)
         found += len(starts_of(doc)) - 1
     assert found > 10 or threshold > 0.5
 
@@ -429,9 +432,9 @@ def test_starts_have_no_probability_where_nothing_predicts_them(make, segmenter,
 
 def test_lines_constraints_and_joined_sentences_leave_probabilities_of_starts(make, monkeypatch):
     """Each of the three decides a boundary against the network; Docs are encoded in slices too."""
-    text = "The old\n\nwindow woke . )\n\nThe teacher slept . She met"
+    text = "The old\n\nwindow woke .\n\n)\n\nThe teacher slept . She met"
     nlp = make(confidence=True)
-    assign(nlp.get_pipe("root_mst"), constraints=lambda doc: Constraints(forced=[(12, 10)]))
+    assign(nlp.get_pipe("root_mst"), constraints=lambda doc: Constraints(forced=[(13, 11)]))
     for size in (4096, 4):
         monkeypatch.setattr("spacy_rootmind.pipeline.prediction.MAX_TOKENS", size)
         made = nlp.make_doc(text)
@@ -443,7 +446,9 @@ def test_lines_constraints_and_joined_sentences_leave_probabilities_of_starts(ma
         for token, prob in zip(doc, expected, strict=True)
         if prob is not None and (prob > 0.5) != token.is_sent_start
     }
-    assert decided == {"window": True, ")": False, "The": True, "She": False}
+    assert decided == {"window": True, ")": True, "She": False}
+    # A blank line would have made it one.
+    assert [token.is_sent_start for token in doc if token.text == "The"] == [True, False]
 
 
 # --- sentences without a word -------------------------------------------------------------------
@@ -495,6 +500,13 @@ def test_the_less_likely_boundary_goes(before, after):
     assert starts == [0, 2 if before > after else 3]
 
 
+def test_boundaries_that_are_sure_stay():
+    doc = spacy.blank("xx")('She came " He slept')
+    for sure, expected in [([2, 3], [0, 2, 3]), ([2], [0, 2]), ([3], [0, 3])]:
+        log_odds = np.array([3, -1, 1, 1, -1])
+        assert starts_by(doc, log_odds, np.isin(range(5), sure)) == expected
+
+
 def test_joined_sentences_keep_what_is_known():
     """Random words, marks and whitespace, with boundaries that are stated or ruled out."""
     rng = rng_for("wordless")
@@ -507,8 +519,9 @@ def test_joined_sentences_keep_what_is_known():
         log_odds = np.where([t.is_space for t in doc], -1e3, rng.normal(size=len(doc))) + stated
         row = TokenRow([doc])
         before, _ = choose_starts(row, log_odds, 512)
-        after, _ = choose_starts(row, join_wordless(row, log_odds), 512)
-        fixed = {0, len(doc), *np.flatnonzero(stated > 0).tolist()}
+        is_sure = (log_odds > 0) & (rng.random(len(doc)) < 0.2)
+        after, _ = choose_starts(row, join_wordless(row, log_odds, is_sure), 512)
+        fixed = {0, len(doc), *np.flatnonzero(stated > 0).tolist(), *is_sure.nonzero()[0].tolist()}
         assert fixed <= set(after.tolist())
         assert not set(np.flatnonzero(stated < 0).tolist()) & set(after[1:-1].tolist())
         for start, stop in itertools.pairwise(after.tolist()):

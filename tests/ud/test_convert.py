@@ -1,5 +1,7 @@
 """Conversion of treebanks: tokens, trees and text of the Docs."""
 
+from dataclasses import replace
+
 import convert
 import pytest
 import spacy
@@ -36,7 +38,15 @@ DONT = conllu("I/4/nsubj do/4/aux n't/4/advmod sleep/0/root", row("2-3", "don't"
 
 def docs_of(lines, words, nlp=None):
     sentences = [read_sentence(lines)]
-    return convert_split(sentences, words, nlp or spacy.blank("xx"), 10)[0]
+    return convert_split(sentences, words, nlp or spacy.blank("xx"))[0]
+
+
+def test_docs_end_with_paragraphs_on_request():
+    sentence = read_sentence(DONT)
+    sentences = [replace(sentence, starts_paragraph=i in (3, 4, 6)) for i in range(25)]
+    for by_paragraph, expected in [(False, [10, 10, 5]), (True, [3, 1, 2, 10, 9])]:
+        docs, _ = convert_split(sentences, "syntactic", spacy.blank("xx"), by_paragraph)
+        assert [len(list(doc.sents)) for doc in docs] == expected
 
 
 def parts(doc):

@@ -6,7 +6,7 @@ and, a Doc's text a line, as test.txt.
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import pairwise
@@ -48,7 +48,7 @@ AUTO = "auto"
 ANY = "xx"
 # Language codes of Universal Dependencies whose spaCy code differs.
 SPACY_CODES = {"no": "nb"}
-# Sentences of a Doc.
+# Sentences of a Doc, at most.
 N_SENTS = 10
 # Without a dev set, one of this many training sentences is held out; more of a tiny treebank.
 HOLD_OUT, HOLD_OUT_TINY, TINY = 10, 5, 100
@@ -233,10 +233,9 @@ def make_doc(rows: list[list[str]], spaces: list[bool], heads: list[int], vocab:
 # --- Docs --------------------------------------------------------------------------------------
 
 
-def make_docs(converted: list[Doc], n_sents: int) -> Iterator[Doc]:
-    """Join Docs of single sentences to Docs of `n_sents` sentences."""
-    for start in range(0, len(converted), n_sents):
-        group = converted[start : start + n_sents]
+def make_docs(groups: Iterable[list[Doc]]) -> Iterator[Doc]:
+    """Join Docs of single sentences to Docs of several."""
+    for group in groups:
         doc = Doc.from_docs(group, ensure_whitespace=False)
         n_found = len(list(doc.sents))
         if n_found != len(group):
@@ -248,12 +247,12 @@ def make_docs(converted: list[Doc], n_sents: int) -> Iterator[Doc]:
 
 
 def convert_split(
-    sentences: list[Sentence], words: str, nlp: Language, n_sents: int = N_SENTS
+    sentences: list[Sentence], words: str, nlp: Language, by_paragraph: bool = False
 ) -> tuple[list[Doc], Counts]:
-    """Convert one split to Docs of `n_sents` sentences, and count its words."""
+    """Convert one split to Docs of ten sentences or paragraphs, and count its words."""
     counts = Counts(sentences=len(sentences))
     vocab = Vocab()
-    converted = []
+    groups: list[list[Doc]] = []
     for sentence in sentences:
         merged = merged_tokens(sentence, words, nlp)
         multiword = [token for token in sentence.tokens if token.stop - token.first > 1]
@@ -266,8 +265,11 @@ def convert_split(
         counts.non_projective += not sentence.is_projective
         stated = sentence.stated_text
         counts.other_text += stated is not None and stated.split() != sentence.text.split()
-        converted.append(convert_sentence(sentence, merged, vocab))
-    return list(make_docs(converted, n_sents)), counts
+        is_new = by_paragraph and sentence.starts_paragraph
+        if not groups or is_new or len(groups[-1]) == N_SENTS:
+            groups.append([])
+        groups[-1].append(convert_sentence(sentence, merged, vocab))
+    return list(make_docs(groups)), counts
 
 
 # --- the command -------------------------------------------------------------------------------
@@ -320,6 +322,7 @@ def convert(
     output: Path,
     words: str,
     language: str,
+    by_paragraph: bool = False,
 ) -> None:
     """Convert a treebank; see the docstring of this module."""
     code, splits, remarks = read_treebank(folder)
@@ -335,7 +338,7 @@ def convert(
     output.mkdir(parents=True, exist_ok=True)
     counts = {}
     for split in SPLITS:
-        docs, counts[split] = convert_split(splits[split], words, nlp)
+        docs, counts[split] = convert_split(splits[split], words, nlp, by_paragraph)
         # The words of multiword tokens are user data.
         DocBin(docs=docs, store_user_data=True).to_disk(output / f"{split}.spacy")
     texts = [sentence.text for sentence in splits["test"]]
@@ -385,9 +388,10 @@ def main() -> None:
     parser.add_argument("output", type=Path, help="a folder to write to")
     parser.add_argument("--words", choices=WORDS, default=ORTHOGRAPHIC)
     parser.add_argument("--language", default=AUTO, help="spaCy's code; auto: the treebank's")
+    parser.add_argument("--paragraphs", action="store_true", help="end Docs with paragraphs")
     args = parser.parse_args()
     try:
-        convert(args.treebank, args.output, args.words, args.language)
+        convert(args.treebank, args.output, args.words, args.language, args.paragraphs)
     except TreebankError as error:
         sys.exit(str(error))
 

@@ -1,30 +1,24 @@
 """Make text for the teacher to parse, as Docs, from the project's assets.
 
-Documents have about as many sentences as in the treebank's corpus, so that a student learns
-sentence boundaries from both. Like the treebank's, they are running text without line breaks. The
-Doc marks that a sentence starts at the first word of each line of a corpus, or of each paragraph of
-a mail or page; the teacher finds the other sentences. Documents that share text with the treebank's
-dev or test set are left out.
+A Doc is a line of a corpus, or a paragraph of a mail, a page or a talk, as the treebank's are, so
+that a student learns sentence boundaries from both. Those that share text with the treebank's dev
+or test set are left out.
 """
 
 import argparse
 import re
 from collections.abc import Callable, Iterable, Iterator
-from itertools import accumulate, chain
+from itertools import chain
 from pathlib import Path
 from zipfile import ZipFile
 
 import numpy as np
 import spacy
-from spacy.language import Language
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import DocBin
 from wasabi import msg
 
 from spacy_rootmind.pipeline.callbacks import make_fit_tokenizer
 
-# Sentences of a document, at least; drawn for each.
-SENTENCES = (6, 8, 10, 12)
-SENTENCE_END = re.compile(r"[.!?](?=[\s\"]|$)")
 # Sequences of this many words are compared with the treebank; some, such as greetings, are common.
 COMPARED = 7
 MOST_SHARED = 2
@@ -54,16 +48,18 @@ CODE = re.compile(
     r"<!--.*?-->|```.*?```|^ {4}.*?$|^[ \t]*\.\.(?: .*?)?$|^[=~^*#\"'-]{3,}[ \t]*?$|^\[.*?\]:.*?$",
     re.DOTALL | re.MULTILINE,
 )
-BULLET = re.compile(r"^[ \t]*(?:#+|>|[-*]|\d+\.|#\.)\s+", re.MULTILINE)
+BULLET = re.compile(r"^[ \t]*(?:#+|[-*]|\d+\.|#\.)\s+", re.MULTILINE)
 # Links and roles of Markdown and reStructuredText, whose texts stay, and other marks.
 LINK = re.compile(
     r"!?\[([^]\n]+)\](?:\([^)]*\)|\[[^]]*\]|_)?|(?::[\w-]+:)?`([^`<]+?)\s*<[^>]*>`__?"
 )
 MARK = re.compile(r":[\w-]+:(?=`)|<(?!https?:)[^<>\n]*>|\*\*?|`+_*|(?<!\w)_|_(?!\w)|:(?=:\s*$)")
+# Speakers, times and noises of talk.
+NO_TALK = re.compile(r"^\s*\*\*.{1,40}?\*\*:?|\\\[[^]]*\\\]")
 POST = re.compile(r'<Post class="(?!System|Other)[^>]*>([^<.!][^<]*)<')
 
 Text = list[str]
-"""The lines of a text, or of a document made from some of them, in order."""
+"""The lines of a text, which are its paragraphs."""
 
 
 # --- corpora -----------------------------------------------------------------------------------
@@ -137,7 +133,17 @@ def read_pages(members: dict[str, str]) -> Iterator[Text]:
                 text = text.partition("\n\n")[2]
             prose = BULLET.sub("\n\n", CODE.sub("\n\n", text))
             prose = MARK.sub("", LINK.sub(r"\1\2", prose))
-            yield find_paragraphs(prose.split("\n"), SHORT["page"])
+            lines = (line.lstrip("> ") for line in prose.split("\n"))
+            yield find_paragraphs(lines, SHORT["page"])
+
+
+def read_talk(members: dict[str, str]) -> Iterator[Text]:
+    """Read transcripts of talk in Markdown, without names of speakers, times and noises."""
+    for name, text in sorted(members.items()):
+        if name.endswith(".md"):
+            turns = (NO_TALK.sub("", turn) for turn in text.split("\n\n"))
+            lines = (" ".join(MARK.sub("", LINK.sub(r"\1", turn)).split()) for turn in turns)
+            yield [line for line in lines if is_prose(line)]
 
 
 # Corpora by their place in the assets, with a reader, and a limit to the number of words.
@@ -153,6 +159,7 @@ CORPORA: dict[str, tuple[Callable[[dict[str, str]], Iterator[Text]], int]] = {
     "enron": (read_mails, 700_000),
     "rust_book": (read_pages, MANY),
     "peps": (read_pages, 250_000),
+    "transcripts": (read_talk, 400_000),
 }
 
 
@@ -227,60 +234,33 @@ def is_prose(line: str) -> bool:
     return n_letters >= max(1, LETTERS * len(marks)) and not NO_PROSE.search(line)
 
 
-def group_lines(lines: Text, rng: np.random.Generator) -> Iterator[Text]:
-    """Group lines to documents of some sentences."""
-    document: list[str] = []
-    found, wanted = 0, rng.choice(SENTENCES)
-    for line in lines:
-        words = line.split()
-        if not words:
-            continue
-        document.append(" ".join(words))
-        found += max(1, len(SENTENCE_END.findall(line)))
-        if found >= wanted:
-            yield document
-            document, found, wanted = [], 0, rng.choice(SENTENCES)
-    if document:
-        yield document
-
-
-def make_doc(nlp: Language, lines: Text) -> Doc:
-    """Join lines to a Doc in which the first token of each starts a sentence."""
-    starts = set(accumulate((len(line) + 1 for line in lines), initial=0))
-    doc = nlp.make_doc(" ".join(lines))
-    for token in doc:
-        if token.idx in starts:
-            token.is_sent_start = True
-    return doc
-
-
 def sequences_of(text: str) -> set[tuple[str, ...]]:
     """List the sequences of words that texts are compared by."""
     words = re.findall(r"\w+", text.lower())
     return {tuple(words[i : i + COMPARED]) for i in range(len(words) - COMPARED + 1)}
 
 
-def make_text(folder: Path, held_out: list[Path], rng: np.random.Generator) -> list[Text]:
-    """List the documents of all corpora, in random order."""
+def make_text(folder: Path, held_out: list[Path], rng: np.random.Generator) -> Text:
+    """List the paragraphs of all corpora, in random order."""
     vocab = spacy.blank("en").vocab
     docs = chain.from_iterable(DocBin().from_disk(path).get_docs(vocab) for path in held_out)
     known: set[tuple[str, ...]] = set().union(*(sequences_of(doc.text) for doc in docs))
-    documents = []
+    paragraphs: Text = []
     for name, (read, most) in CORPORA.items():
         texts = list(read(read_members(folder / name)))
-        own: list[Text] = []
+        own: Text = []
         n_words = n_left_out = 0
         for number in rng.permutation(len(texts)):
-            for document in group_lines(texts[number], rng):
-                if len(sequences_of(" ".join(document)) & known) > MOST_SHARED:
+            for line in filter(None, (" ".join(line.split()) for line in texts[number])):
+                if len(sequences_of(line) & known) > MOST_SHARED:
                     n_left_out += 1
                 elif n_words < most:
-                    own.append(document)
-                    n_words += sum(len(line.split()) for line in document)
-        msg.info(f"{name}: {len(own)} documents, {n_words} words; {n_left_out} left out")
-        documents += own
-    rng.shuffle(documents)
-    return documents
+                    own.append(line)
+                    n_words += line.count(" ") + 1
+        msg.info(f"{name}: {len(own)} paragraphs, {n_words} words; {n_left_out} left out")
+        paragraphs += own
+    rng.shuffle(paragraphs)
+    return paragraphs
 
 
 def main() -> None:
@@ -291,11 +271,10 @@ def main() -> None:
     parser.add_argument("train", type=Path, help=".spacy file that the tokenizer is fitted to")
     parser.add_argument("held_out", type=Path, nargs="+", help=".spacy files of dev and test sets")
     options = parser.parse_args()
-    documents = make_text(options.assets, options.held_out, np.random.default_rng(0))
+    paragraphs = make_text(options.assets, options.held_out, np.random.default_rng(0))
     nlp = spacy.blank("en")
     make_fit_tokenizer(options.train)(nlp)
-    docs = [make_doc(nlp, document) for document in documents]
-    DocBin(attrs=["SENT_START"], docs=docs).to_disk(options.output)
+    DocBin(docs=map(nlp.make_doc, paragraphs)).to_disk(options.output)
 
 
 if __name__ == "__main__":
