@@ -1,8 +1,8 @@
 """Make text for the teacher to parse, as Docs, from the project's assets.
 
 A Doc is a line of a corpus, or a paragraph of a mail, a page or a talk, as the treebank's are, so
-that a student learns sentence boundaries from both. Those that share text with the treebank's dev
-or test set are left out.
+that a student learns sentence boundaries from both. Paragraphs that share text with the treebank's
+dev or test set are left out.
 """
 
 import argparse
