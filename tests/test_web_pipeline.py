@@ -98,7 +98,7 @@ def test_scores_are_those_of_the_weights(nlp, meta, ud_folder, tmp_path):
 
     path = ud_folder / "UD_English-EWT" / "en_ewt-ud-test.conllu"
     sentences = space_ends({"test": read_sentences([path])})["test"]
-    docs, _ = convert.convert_split(sentences, convert.ORTHOGRAPHIC, nlp, 10)
+    docs, _ = convert.convert_split(sentences, convert.ORTHOGRAPHIC, nlp, by_paragraph=True)
     DocBin(docs=docs).to_disk(tmp_path / "test.spacy")
     found = nlp.evaluate(list(Corpus(tmp_path / "test.spacy")(nlp)))
     for name in make_package.FIGURES:
