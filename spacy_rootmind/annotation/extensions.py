@@ -166,10 +166,10 @@ class SentenceDetails:
         """Probability that a token starts a sentence, as the network predicts it.
 
         It is the probability before boundaries are decided: by `boundary_threshold`, blank lines,
-        line ends, constraints, the limit on the length of sentences, and the joining of sentences
-        without a letter or digit. No temperature is applied. If a line begins with marks, the first
-        one has the sum of the probabilities of all of them and of the word after them; the others
-        have 0.
+        line ends, references, constraints, the limit on the length of sentences, and the joining of
+        sentences without a letter or digit. No temperature is applied. If a line begins with marks,
+        the first one has the sum of the probabilities of all of them and of the word after them;
+        the others have 0.
 
         None where the parser predicts nothing: where the Doc states whether the token starts a
         sentence (a user, the tokenizer or an earlier component has set it), for the first word of a

@@ -35,6 +35,9 @@ NEVER = -1e12
 RULERS = frozenset("-_*=~#+\u2013\u2014\u2500\u2550")
 MIN_RULER = 4
 
+# Characters of references between their brackets; "2][3" is one token.
+REFERENCE = "0123456789,][-\u2013"
+
 # Label of whitespace tokens, which have no relation of their own; spaCy's for "some relation".
 SPACE_LABEL = "dep"
 
@@ -167,15 +170,34 @@ def choose_starts(
     return np.unique(np.concatenate([starts, *added])) if added else starts, starts[too_long]
 
 
+def move_past_references(row: TokenRow, log_odds: NDArray[np.floating]) -> None:
+    """Move starts from references such as "[17]" to the word after them, in place.
+
+    A reference within a line belongs to the sentence before it.
+    """
+    for start in ((log_odds > 0) & ~row.is_alpha).nonzero()[0]:
+        [number] = row.numbers_at(start[None])
+        doc, token = row.docs[number], int(start - row.bounds[number])
+        end = token
+        while token and len(doc) > end + 2 and doc[end].text == "[" and doc[end + 2].text == "]":
+            if doc[end + 1].text.strip(REFERENCE) or "\n" in doc[end - 1].text:
+                break
+            end += 3
+        if end > token:
+            odds, log_odds[start] = log_odds[start], JOINED
+            if end < len(doc) and not doc[end].is_space:
+                after = row.bounds[number] + end
+                log_odds[after] = max(log_odds[after], odds)
+
+
 def join_wordless(
     row: TokenRow, log_odds: NDArray[np.floating], is_sure: NDArray[np.bool_]
 ) -> NDArray[np.floating]:
     """Change log-odds so that each sentence has a letter or digit, if a neighbour can take it.
 
-    Boundaries that the Doc or the constraints state are kept, and so is a line across the page, and
-    a boundary inside a line of which the network `is_sure`, of shape (n_tokens,). If both
-    boundaries of a sentence may go, the one with less whitespace goes; at equal whitespace, the
-    less likely one.
+    Boundaries that the Doc or the constraints state are kept, and so is a line across the page. If
+    both boundaries of a sentence may go, the one with less whitespace goes; at equal whitespace,
+    the less likely one. If the network `is_sure` of that one, of shape (n_tokens,), both stay.
     """
     if not row.n_tokens:
         return log_odds
@@ -186,7 +208,6 @@ def join_wordless(
         return log_odds
     # Infinite where a boundary has to stay, or is gone already.
     gone, odds = [], np.append(log_odds, np.inf)[starts]
-    odds[np.append(is_sure, True)[starts] & (odds < AT_LINE_END / 2)] = np.inf
     odds[np.searchsorted(starts, row.bounds)] = np.inf
     for i in np.flatnonzero(~has_alphabetic).tolist():
         [number] = row.numbers_at(starts[i : i + 1])
@@ -196,8 +217,7 @@ def join_wordless(
             continue
         places = zip((i, i + 1), ends, strict=True)
         free = [(_gap_before(doc, end), odds[j], j) for j, end in places if odds[j] < CERTAIN / 2]
-        if free:
-            chosen = min(free)[-1]
+        if free and not is_sure[starts[chosen := min(free)[-1]]]:
             gone.append(starts[chosen])
             odds[chosen] = np.inf
     if not gone:

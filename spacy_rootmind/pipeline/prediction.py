@@ -37,6 +37,7 @@ from spacy_rootmind.annotation.sentences import (
     TokenRow,
     choose_starts,
     join_wordless,
+    move_past_references,
     scored_tokens,
 )
 from spacy_rootmind.annotation.warn_once import WarnOnce
@@ -232,7 +233,9 @@ def plan_sentences(
     stated = _stated_starts(row, context)
     log_odds = _share_starts(row, log_odds, stated)
     start_probs = _start_probs(row, log_odds, stated, context)
-    bound: NDArray[np.floating] = _network_log_odds(log_odds, context) + stated
+    predicted, is_sure = _network_log_odds(log_odds, context), log_odds >= SURE
+    move_past_references(row, predicted)
+    bound: NDArray[np.floating] = predicted + stated
     if settings.distribution_threshold is not None:
         # Students learn what is stated as certain.
         log_odds = log_odds + stated
@@ -242,7 +245,7 @@ def plan_sentences(
             own, wanted = row.place(number), constraints_of(doc, settings.constraints)
             constraints[number] = DocConstraints.check(doc, wanted, context.labels)
             bound[own] = constraints[number].bind(doc, bound[own])
-    bound = join_wordless(row, bound, log_odds >= SURE)
+    bound = join_wordless(row, bound, is_sure)
     for number, made in constraints.items():
         own = row.place(number)
         bound[own] = made.join_rootless(docs[number], bound[own])

@@ -96,7 +96,7 @@ class Settings:
     boundary_threshold: Annotated[float, THRESHOLD] = 0.5
     """A word starts a sentence if the probability that it does is above this. Lower it if the
     parser finds too few sentences on the dev set. With `sentences = "auto"`, sentences without a
-    letter or digit are then joined to their neighbours.
+    letter or digit are then joined to their neighbours, unless the boundary is nearly certain.
     """
     blank_lines: Annotated[bool, FLAG] = True
     """Whether a blank line ends a sentence, with `sentences = "auto"`, unless the Doc or the

@@ -27,12 +27,14 @@ from strategies import rng_for
 
 from spacy_rootmind.annotation.gold import GoldBatch
 from spacy_rootmind.annotation.sentences import (
+    AT_LINE_END,
     CERTAIN,
     SURE,
     TokenRow,
     bounds,
     choose_starts,
     join_wordless,
+    move_past_references,
     scored_tokens,
     words_of,
 )
@@ -451,6 +453,34 @@ def test_lines_constraints_and_joined_sentences_leave_probabilities_of_starts(ma
     assert [token.is_sent_start for token in doc if token.text == "The"] == [True, False]
 
 
+# --- references --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "starts", "expected"),
+    [
+        ("He slept . [ 17 ] She came", [3], [0, 6]),
+        ("He slept . [ 2][3 ] [ 4-6 ] She came", [3, 6], [0, 9]),
+        ("He slept . [ 17 ] She came", [6], [0, 6]),
+        ("He slept . [ 17 ]", [3], [0]),
+        ("He slept . [ 17 ] \n She came", [3, 7], [0, 7]),
+        # They may be no references, or begin a line.
+        ("He slept . [ she ] She came", [3], [0, 3]),
+        ("He slept . [ 17 or 18 ] She came", [3], [0, 3]),
+        ("He slept . \n [ 17 ] She came", [4], [0, 4]),
+        ("[ 17 ] She came", [], [0]),
+        ("He slept . [ 17", [3], [0, 3]),
+    ],
+)
+def test_a_sentence_does_not_start_with_a_reference(words, starts, expected):
+    doc = Doc(VOCAB, words=words.split(" "))
+    row = TokenRow([Doc(VOCAB, words=["Yes", "."]), doc])
+    log_odds = np.full(row.n_tokens, -1.0)
+    log_odds[[start + 2 for start in starts]] = 1.0
+    move_past_references(row, log_odds)
+    assert (choose_starts(row, log_odds, 512)[0][1:-1] - 2).tolist() == expected
+
+
 # --- sentences without a word -------------------------------------------------------------------
 
 
@@ -502,9 +532,16 @@ def test_the_less_likely_boundary_goes(before, after):
 
 def test_boundaries_that_are_sure_stay():
     doc = spacy.blank("xx")('She came " He slept')
-    for sure, expected in [([2, 3], [0, 2, 3]), ([2], [0, 2]), ([3], [0, 3])]:
-        log_odds = np.array([3, -1, 1, 1, -1])
+    log_odds = np.array([3, -1, 1, 2, -1])
+    for sure, expected in [([2, 3], [0, 2, 3]), ([2], [0, 2, 3]), ([3], [0, 3])]:
         assert starts_by(doc, log_odds, np.isin(range(5), sure)) == expected
+
+
+def test_a_blank_line_stays_beside_a_boundary_that_is_sure():
+    doc = spacy.blank("xx")('She came "\n\nHe slept')
+    log_odds = np.array([3, -1, 3, -1e3, AT_LINE_END, -1])
+    for sure, expected in [([2], [0, 2, 4]), ([], [0, 4]), ([2, 4], [0, 2, 4])]:
+        assert starts_by(doc, log_odds, np.isin(range(6), sure)) == expected
 
 
 def test_joined_sentences_keep_what_is_known():
@@ -521,12 +558,15 @@ def test_joined_sentences_keep_what_is_known():
         before, _ = choose_starts(row, log_odds, 512)
         is_sure = (log_odds > 0) & (rng.random(len(doc)) < 0.2)
         after, _ = choose_starts(row, join_wordless(row, log_odds, is_sure), 512)
-        fixed = {0, len(doc), *np.flatnonzero(stated > 0).tolist(), *is_sure.nonzero()[0].tolist()}
+        fixed, sure = (
+            {0, len(doc), *np.flatnonzero(stated > 0).tolist()},
+            {*np.flatnonzero(is_sure)},
+        )
         assert fixed <= set(after.tolist())
         assert not set(np.flatnonzero(stated < 0).tolist()) & set(after[1:-1].tolist())
         for start, stop in itertools.pairwise(after.tolist()):
             if not any(map(str.isalnum, doc[start:stop].text)):
-                assert {start, stop} <= fixed
+                assert {start, stop} <= fixed or {start, stop} & sure
         n_words = [
             [any(t.text.isalnum() for t in doc[a:b]) for a, b in itertools.pairwise(s.tolist())]
             for s in (before, after)

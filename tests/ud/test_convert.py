@@ -49,6 +49,17 @@ def test_docs_end_with_paragraphs_on_request():
         assert [len(list(doc.sents)) for doc in docs] == expected
 
 
+def test_paragraphs_end_where_their_first_sentence_is_held_out():
+    sentence = read_sentence(DONT)
+    sentences = [replace(sentence, starts_paragraph=i % 3 == 0) for i in range(25)]
+    train, dev, every = hold_out(sentences)
+    assert every == 5
+    assert all(own.starts_paragraph for own in dev)
+    kept = [i for i in range(25) if i % 5 != 4]
+    expected = [j == 0 or kept[j - 1] // 3 != i // 3 for j, i in enumerate(kept)]
+    assert [own.starts_paragraph for own in train] == expected
+
+
 def parts(doc):
     return [(t.text, t.head.i, t.dep_, bool(t.whitespace_)) for t in doc]
 
@@ -179,7 +190,7 @@ def test_missing_splits_are_held_out_or_raise(tmp_path):
     assert not train & {s.stated_text for s in splits["dev"]}
     # From a hundred sentences on, a tenth is enough.
     for count, held_out in ((99, 19), (100, 10)):
-        train, dev, _ = hold_out([str(i) for i in range(count)])
+        train, dev, _ = hold_out([read_sentence(DONT)] * count)
         assert (len(train), len(dev)) == (count - held_out, held_out)
     write_treebank(tmp_path / "tiny", {"train": 3, "test": 5})
     with pytest.raises(TreebankError, match="too few"):

@@ -1,15 +1,15 @@
 """Convert a treebank to Docs of several sentences, and report the counts of its words.
 
 Writes the Docs, treebank.json with a description of the conversion, and the test set as test.conllu
-and, a Doc's text a line, as test.txt.
+and, ten sentences a line, as test.txt.
 """
 
 import argparse
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import spacy
@@ -278,8 +278,16 @@ def convert_split(
 def hold_out(train: list[Sentence]) -> tuple[list[Sentence], list[Sentence], int]:
     """Hold out every n-th training sentence as dev set; returns train, dev and n."""
     every = HOLD_OUT if len(train) >= TINY else HOLD_OUT_TINY
-    dev = train[every - 1 :: every]
-    return [s for i, s in enumerate(train) if i % every != every - 1], dev, every
+    paragraphs = list(accumulate(sentence.starts_paragraph for sentence in train))
+    parts: tuple[list[Sentence], list[Sentence]] = ([], [])
+    last = [-1, -1]
+    for i, sentence in enumerate(train):
+        is_dev = i % every == every - 1
+        # The first of a paragraph may be in the other part.
+        is_first = paragraphs[i] != last[is_dev]
+        parts[is_dev].append(replace(sentence, starts_paragraph=is_first))
+        last[is_dev] = paragraphs[i]
+    return *parts, every
 
 
 def annotated_shares(sentences: list[Sentence]) -> dict[str, float]:

@@ -45,17 +45,19 @@ NO_PROSE = re.compile(r"\S{61}|([^\w\s.])\1{3}")
 LETTERS = 0.6
 # Code, directives and underlines of pages, and what begins a paragraph: headings and bullets.
 CODE = re.compile(
-    r"<!--.*?-->|```.*?```|^ {4}.*?$|^[ \t]*\.\.(?: .*?)?$|^[=~^*#\"'-]{3,}[ \t]*?$|^\[.*?\]:.*?$",
+    r"<!--.*?-->|```.*?```|^ {4}.*?$|^[ \t]*\.\.(?: .*?)?$|^[=~^*#\"'-]{3,}[ \t]*?$|"
+    r"^\[[^]\n]*\]:.*?$",
     re.DOTALL | re.MULTILINE,
 )
+QUOTE = re.compile(r"^(?:> ?)+", re.MULTILINE)
 BULLET = re.compile(r"^[ \t]*(?:#+|[-*]|\d+\.|#\.)\s+", re.MULTILINE)
 # Links and roles of Markdown and reStructuredText, whose texts stay, and other marks.
 LINK = re.compile(
     r"!?\[([^]\n]+)\](?:\([^)]*\)|\[[^]]*\]|_)?|(?::[\w-]+:)?`([^`<]+?)\s*<[^>]*>`__?"
 )
 MARK = re.compile(r":[\w-]+:(?=`)|<(?!https?:)[^<>\n]*>|\*\*?|`+_*|(?<!\w)_|_(?!\w)|:(?=:\s*$)")
-# Speakers, times and noises of talk.
-NO_TALK = re.compile(r"^\s*\*\*.{1,40}?\*\*:?|\\\[[^]]*\\\]")
+# Speakers, times, noises and escapes of talk.
+NO_TALK = re.compile(r"^\s*\*\*[^*\n]{1,40}(?::\*\*|\*\*:)|\\\[[^]\n]*\]|\\(?=[^\w\s])")
 POST = re.compile(r'<Post class="(?!System|Other)[^>]*>([^<.!][^<]*)<')
 
 Text = list[str]
@@ -131,10 +133,9 @@ def read_pages(members: dict[str, str]) -> Iterator[Text]:
             if name.endswith(".rst"):
                 # Author, status and the like come first.
                 text = text.partition("\n\n")[2]
-            prose = BULLET.sub("\n\n", CODE.sub("\n\n", text))
+            prose = BULLET.sub("\n\n", CODE.sub("\n\n", QUOTE.sub("", text)))
             prose = MARK.sub("", LINK.sub(r"\1\2", prose))
-            lines = (line.lstrip("> ") for line in prose.split("\n"))
-            yield find_paragraphs(lines, SHORT["page"])
+            yield find_paragraphs(prose.split("\n"), SHORT["page"])
 
 
 def read_talk(members: dict[str, str]) -> Iterator[Text]:
@@ -142,7 +143,7 @@ def read_talk(members: dict[str, str]) -> Iterator[Text]:
     for name, text in sorted(members.items()):
         if name.endswith(".md"):
             turns = (NO_TALK.sub("", turn) for turn in text.split("\n\n"))
-            lines = (" ".join(MARK.sub("", LINK.sub(r"\1", turn)).split()) for turn in turns)
+            lines = (" ".join(MARK.sub("", LINK.sub(r"\1\2", turn)).split()) for turn in turns)
             yield [line for line in lines if is_prose(line)]
 
 
