@@ -537,7 +537,7 @@ def test_boundaries_that_are_sure_stay():
         assert starts_by(doc, log_odds, np.isin(range(5), sure)) == expected
 
 
-def test_a_blank_line_stays_beside_a_boundary_that_is_sure():
+def test_a_blank_line_stays_next_to_a_boundary_that_is_sure():
     doc = spacy.blank("xx")('She came "\n\nHe slept')
     log_odds = np.array([3, -1, 3, -1e3, AT_LINE_END, -1])
     for sure, expected in [([2], [0, 2, 4]), ([], [0, 4]), ([2, 4], [0, 2, 4])]:
