@@ -127,7 +127,7 @@ def test_treebanks_are_parsed_alike(nlp, web_pipeline, ud_folder, treebank):
 def test_long_sentences_are_parsed_alike(web_pipeline, ud_folder):
     """Errors of log probabilities add up over words."""
     nlp = load_with_details(web_pipeline)
-    # Hardly any sample of so many words keeps the guidelines.
+    # Hardly any sample of 300 words keeps the guidelines.
     assign(nlp.get_pipe("root_mst"), sentences="doc", guidelines=None)
     own = read_sentences(ud_folder / LARGE_TREEBANKS[0])
     joined = [list(chain(*own[i : i + 20])) for i in range(0, 400, 20)]
