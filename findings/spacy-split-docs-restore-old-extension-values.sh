@@ -2,8 +2,8 @@
 # spaCy 3.8.18: `Span.as_doc(copy_user_data=True)` copies the extension values of all tokens and spans of the Doc,
 # not only of those inside the span; the others get offsets before the start or behind the end of the new Doc.
 # A Doc that is split into its sentences thus holds its data once per sentence, in quadratic memory. And
-# `Doc.from_docs` moves the offsets back: the old values in a later sentence's Doc replace those of the sentences
-# before, so that only the last sentence keeps values that were set after the split. There is no warning.
+# `Doc.from_docs` moves the offsets back. Each Doc's copies of old values then overwrite what earlier Docs say about
+# the same tokens, so that only the last sentence keeps values that were set after the split. There is no warning.
 #
 # Output seen on 2026-11-30:
 #   spacy 3.8.18

@@ -481,6 +481,18 @@ def test_a_sentence_does_not_start_with_a_reference(words, starts, expected):
     assert (choose_starts(row, log_odds, 512)[0][1:-1] - 2).tolist() == expected
 
 
+def test_the_parser_moves_starts_past_references_unless_they_are_stated(make):
+    nlp = make()
+    words = ["The", "window", "woke", ".", "[", "17", "]", "The", "teacher", "slept", "."]
+    doc = Doc(nlp.vocab, words=words)
+    assert boundary_scores(nlp, doc)[4] > 0
+    assert starts_of(nlp(doc)) == [0, 7]
+    stated = [True, None, None, None, True, *[None] * 6]
+    assert 4 in starts_of(nlp(Doc(nlp.vocab, words=words, sent_starts=stated)))
+    ruled_out = [True, *[None] * 6, False, *[None] * 3]
+    assert starts_of(nlp(Doc(nlp.vocab, words=words, sent_starts=ruled_out))) == [0]
+
+
 # --- sentences without a word -------------------------------------------------------------------
 
 

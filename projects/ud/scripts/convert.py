@@ -249,7 +249,10 @@ def make_docs(groups: Iterable[list[Doc]]) -> Iterator[Doc]:
 def convert_split(
     sentences: list[Sentence], words: str, nlp: Language, by_paragraph: bool = False
 ) -> tuple[list[Doc], Counts]:
-    """Convert one split to Docs of ten sentences or paragraphs, and count its words."""
+    """Convert one split to Docs of at most ten sentences, and count its words.
+
+    With `by_paragraph`, a Doc ends with its paragraph too.
+    """
     counts = Counts(sentences=len(sentences))
     vocab = Vocab()
     groups: list[list[Doc]] = []

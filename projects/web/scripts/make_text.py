@@ -49,6 +49,7 @@ CODE = re.compile(
     r"^\[[^]\n]*\]:.*?$",
     re.DOTALL | re.MULTILINE,
 )
+# Marks of quotation in pages.
 QUOTE = re.compile(r"^(?:> ?)+", re.MULTILINE)
 BULLET = re.compile(r"^[ \t]*(?:#+|[-*]|\d+\.|#\.)\s+", re.MULTILINE)
 # Links and roles of Markdown and reStructuredText, whose texts stay, and other marks.
