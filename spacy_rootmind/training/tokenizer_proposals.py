@@ -95,8 +95,12 @@ def propose_runs(given: Chunks) -> list[Rule]:
     joined: Counter[str] = Counter()
     apart: Counter[str] = Counter()
     for (text, gold), count in given.readings.items():
+        starts = {start for start, _ in gold}
         for match in re.finditer(r"([\W_])\1+", text):
-            (joined if match.span() in gold else apart)[match[1]] += count
+            if match.span() in gold:
+                joined[match[1]] += count
+            elif starts.intersection(range(match.start() + 1, match.end())):
+                apart[match[1]] += count
     rules = []
     for char in sorted(joined):
         if joined[char] >= max(MIN_COUNT, MIN_SHARE * (joined[char] + apart[char])):

@@ -103,6 +103,8 @@ def test_rule_is_found_and_used(kind):
         ("ta", ["இ-மெயில் டி-வி கே-பி ஆ-டி"], "எம்-எஸ்ஸி", ["எம்-எஸ்ஸி"]),
         # The rules of the language stay.
         ("en", ["so|!!! yes|!! !!!!"], ENGLISH, words(blank("en").tokenizer, ENGLISH)),
+        # Runs inside longer tokens are no reason to split others.
+        ("en", ["=== ===== >=={ }==<", ">=={ }==<"], "========", ["========"]),
     ],
 )
 def test_other_text_is_tokenized_by_rules(lang, taught, text, expected):
