@@ -1,7 +1,7 @@
 """Callbacks for configs."""
 
 # spaCy reads the annotations of callbacks at run time: no `from __future__ import annotations`.
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -28,7 +28,9 @@ def make_fast_cpu() -> Callable[[Language], Language]:
     return _use_fast_cpu
 
 
-def make_fit_tokenizer(path: Path | None) -> Callable[[Language], None]:
+def make_fit_tokenizer(
+    path: Path | None, keep_whole: Sequence[str] = ()
+) -> Callable[[Language], None]:
     """Fit the tokenizer to gold tokens before a training.
 
     Registered as `spacy_rootmind.fit_tokenizer.v1`, for `initialize.before_init`. The tokenizer is
@@ -40,17 +42,20 @@ def make_fit_tokenizer(path: Path | None) -> Callable[[Language], None]:
     ----------
     path
         A .spacy file, or a folder of them: the training corpus, usually `${paths.train}`.
+    keep_whole
+        Regular expressions of strings that are tokens, whatever the corpus has, except words of
+        letters alone: `@[a-z]+` for names of users.
 
     Raises
     ------
     ValueError
-        If there are no such files.
+        If there are no such files, or a pattern is no regular expression.
     """
     files = find_files(path, "`path` under [initialize.before_init] (--paths.train)")
-    return partial(_fit_tokenizer, files=files)
+    return partial(_fit_tokenizer, files=files, keep_whole=keep_whole)
 
 
-def _fit_tokenizer(nlp: Language, *, files: list[Path]) -> None:
+def _fit_tokenizer(nlp: Language, *, files: list[Path], keep_whole: Sequence[str]) -> None:
     if not has_rules(nlp.tokenizer):
         logger.warning(
             "The tokenizer of language '%s' is not spaCy's rule-based one, and is not fitted: "
@@ -59,7 +64,8 @@ def _fit_tokenizer(nlp: Language, *, files: list[Path]) -> None:
         )
         return
     docs = [doc for file in files for doc in DocBin().from_disk(file).get_docs(nlp.vocab)]
-    fitted = fit_tokenizer(nlp.tokenizer, [(doc.text, _offsets(doc)) for doc in docs])
+    texts = [(doc.text, _offsets(doc)) for doc in docs]
+    fitted = fit_tokenizer(nlp.tokenizer, texts, keep_whole)
     nlp.tokenizer = fitted.tokenizer
     section = nlp.config["nlp"]["tokenizer"]
     if isinstance(nlp.tokenizer, JoiningTokenizer):

@@ -32,7 +32,7 @@ from spacy_rootmind.training.tokenizer_proposals import (
     propose_runs,
     propose_wholes,
 )
-from spacy_rootmind.training.tokenizer_rules import CASE, Rule, add_rules
+from spacy_rootmind.training.tokenizer_rules import CASE, WHOLE, Rule, add_rules
 
 
 @dataclass(frozen=True)
@@ -52,20 +52,31 @@ class FittedTokenizer:
 
 
 def fit_tokenizer(
-    tokenizer: Tokenizer, texts: Iterable[tuple[str, Sequence[tuple[int, int]]]]
+    tokenizer: Tokenizer,
+    texts: Iterable[tuple[str, Sequence[tuple[int, int]]]],
+    keep_whole: Sequence[str] = (),
 ) -> FittedTokenizer:
     """Fit spaCy's rule-based tokenizer to gold tokens.
 
     Texts come with the start and end of each gold token, in order. Words that do not spell their
     token, such as French "de" and "le" in "du", have its span. Rules do not depend on the order of
-    the texts. The given tokenizer stays as it is, and has to be one for which `has_rules` is True.
+    the texts. Strings that match one of the patterns `keep_whole` are tokens, whatever the gold
+    tokens are. The given tokenizer stays as it is, and has to be one for which `has_rules` is True.
 
-    Raises ValueError if there are no tokens.
+    Raises ValueError if there are no tokens, or if a pattern is no regular expression.
     """
+    for pattern in keep_whole:
+        try:
+            re.compile(f"(?:{pattern})")
+        except re.error as error:
+            raise ValueError(
+                f"expected regular expressions as `keep_whole`, received {pattern!r}: {error}"
+            ) from None
     readings = Counter((text, _distinct(text, spans)) for text, spans in texts)
     if not any(spans for _, spans in readings):
         raise ValueError("expected texts with gold tokens, received none: check the corpus's path")
     rules = _find_rules(tokenizer, readings)
+    rules += [Rule(WHOLE, pattern) for pattern in keep_whole]
     fitted = add_rules(tokenizer, rules)
     f_before, f_after = (_f_score(each, readings) for each in (tokenizer, fitted))
     joins = learn_joins(fitted, readings)

@@ -369,6 +369,27 @@ def test_other_tokenizers_stay(tmp_path, caplog):
 # --- refused input -----------------------------------------------------------------------------
 
 
+def test_patterns_are_kept_whole(tmp_path):
+    """Strings of which the treebank has no example, or others, are tokens by patterns."""
+    text = "th- no-, (#rain) #1 hash# #so"
+    write_docs(tmp_path / "train.spacy", blank("en").vocab, ["no|- th- we|- say|- so"] * 3)
+    for patterns in [], [r"[^\W\d_]{1,2}-", r"#[^\W\d_]\w*"]:
+        callback = {
+            "@callbacks": "spacy_rootmind.fit_tokenizer.v1",
+            "path": str(tmp_path),
+            "keep_whole": patterns,
+        }
+        nlp = spacy.blank("en", config={"initialize": {"before_init": callback}})
+        nlp.initialize()
+        found = words(nlp.tokenizer, text)
+        assert {"th-", "no-", "#so"}.issubset(found) == bool(patterns)
+        assert {"#", "1", "hash"} <= set(found)
+    callback["keep_whole"] = ["#(?i)a"]
+    nlp = spacy.blank("en", config={"initialize": {"before_init": callback}})
+    with pytest.raises(ValueError, match=r"expected regular expressions as `keep_whole`.*'#\(\?i"):
+        nlp.initialize()
+
+
 def test_no_tokens_are_refused():
     with pytest.raises(ValueError, match="expected texts with gold tokens"):
         fit_tokenizer(blank("en").tokenizer, [("", [])])

@@ -40,13 +40,14 @@ NO_TEXT = re.compile(
 QUOTATION = re.compile(r"^\s*(?:(?:[\w.-]{0,6}>|[|:])\s?)+")
 # Shorter lines, in characters, end a paragraph.
 SHORT = {"mail": 50, "page": 40}
-# Paragraphs that are not prose: long strings, rows of marks, and too few letters.
-NO_PROSE = re.compile(r"\S{61}|([^\w\s.])\1{3}")
+# Paragraphs that are not prose: long strings, rows of marks, templates, and too few letters.
+NO_PROSE = re.compile(r"\S{61}|([^\w\s.])\1{3}|\{[%{]")
 LETTERS = 0.6
-# Code, directives and underlines of pages, and what begins a paragraph: headings and bullets.
+# Front matter, code, directives, targets and underlines of pages, and what begins a paragraph:
+# headings and bullets.
 CODE = re.compile(
-    r"<!--.*?-->|```.*?```|^ {4}.*?$|^[ \t]*\.\.(?: .*?)?$|^[=~^*#\"'-]{3,}[ \t]*?$|"
-    r"^\[[^]\n]*\]:.*?$",
+    r"\A---$.*?^---$|^\([\w-]+\)=$|<!--.*?-->|```.*?```|^ {4}.*?$|^[ \t]*\.\.(?: .*?)?$|"
+    r"^[=~^*#\"'-]{3,}[ \t]*?$|^\[[^]\n]*\]:.*?$",
     re.DOTALL | re.MULTILINE,
 )
 # Marks of quotation in pages.
@@ -161,7 +162,9 @@ CORPORA: dict[str, tuple[Callable[[dict[str, str]], Iterator[Text]], int]] = {
     "enron": (read_mails, 700_000),
     "rust_book": (read_pages, MANY),
     "peps": (read_pages, 250_000),
-    "transcripts": (read_talk, 400_000),
+    "blog": (read_pages, MANY),
+    "handbook": (read_pages, 170_000),
+    "transcripts": (read_talk, 1_300_000),
 }
 
 
@@ -275,7 +278,8 @@ def main() -> None:
     options = parser.parse_args()
     paragraphs = make_text(options.assets, options.held_out, np.random.default_rng(0))
     nlp = spacy.blank("en")
-    make_fit_tokenizer(options.train)(nlp)
+    student = spacy.util.load_config(Path(__file__).parents[1] / "student.cfg")
+    make_fit_tokenizer(options.train, student["initialize"]["before_init"]["keep_whole"])(nlp)
     DocBin(docs=map(nlp.make_doc, paragraphs)).to_disk(options.output)
 
 
