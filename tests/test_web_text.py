@@ -81,16 +81,6 @@ falls as in::
 
     rain()
 """
-POSTS = """---
-title: Dry
----
-## When it rains
-
-(label-of-rain)=
-{% image "rain.png" %}
-
-We ask Ann.
-"""
 TALK = """**Ann Lee:** So, does it *rain*?
 Well, let me see...
 
@@ -105,8 +95,6 @@ FOLDERS = {
     "rust_book/rain.md": PAGE,
     "rust_book/rain.svg": "No.",
     "peps/pep-0001.rst": PEP,
-    "blog/2020-01-01-rain.md": POSTS,
-    "handbook/umbrellas.md": "Take one.\n",
 }
 
 
@@ -172,9 +160,6 @@ def test_corpora_become_docs_of_a_paragraph_each(corpora, train, held_out, monke
             "wet",
             "Rain",
             "See the rules and rain, which falls as in:",
-            "When it rains",
-            "We ask Ann.",
-            "Take one.",
             "So, does it rain? Well, let me see...",
             "It does.",
         ]

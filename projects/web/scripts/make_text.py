@@ -40,14 +40,13 @@ NO_TEXT = re.compile(
 QUOTATION = re.compile(r"^\s*(?:(?:[\w.-]{0,6}>|[|:])\s?)+")
 # Shorter lines, in characters, end a paragraph.
 SHORT = {"mail": 50, "page": 40}
-# Paragraphs that are not prose: long strings, rows of marks, templates, and too few letters.
-NO_PROSE = re.compile(r"\S{61}|([^\w\s.])\1{3}|\{[%{]")
+# Paragraphs that are not prose: long strings, rows of marks, and too few letters.
+NO_PROSE = re.compile(r"\S{61}|([^\w\s.])\1{3}")
 LETTERS = 0.6
-# Front matter, code, directives, targets and underlines of pages, and what begins a paragraph:
-# headings and bullets.
+# Code, directives and underlines of pages, and what begins a paragraph: headings and bullets.
 CODE = re.compile(
-    r"\A---$.*?^---$|^\([\w-]+\)=$|<!--.*?-->|```.*?```|^ {4}.*?$|^[ \t]*\.\.(?: .*?)?$|"
-    r"^[=~^*#\"'-]{3,}[ \t]*?$|^\[[^]\n]*\]:.*?$",
+    r"<!--.*?-->|```.*?```|^ {4}.*?$|^[ \t]*\.\.(?: .*?)?$|^[=~^*#\"'-]{3,}[ \t]*?$|"
+    r"^\[[^]\n]*\]:.*?$",
     re.DOTALL | re.MULTILINE,
 )
 # Marks of quotation in pages.
@@ -162,9 +161,7 @@ CORPORA: dict[str, tuple[Callable[[dict[str, str]], Iterator[Text]], int]] = {
     "enron": (read_mails, 700_000),
     "rust_book": (read_pages, MANY),
     "peps": (read_pages, 250_000),
-    "blog": (read_pages, MANY),
-    "handbook": (read_pages, 170_000),
-    "transcripts": (read_talk, 1_300_000),
+    "transcripts": (read_talk, 400_000),
 }
 
 
