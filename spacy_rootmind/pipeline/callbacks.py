@@ -29,7 +29,7 @@ def make_fast_cpu() -> Callable[[Language], Language]:
 
 
 def make_fit_tokenizer(
-    path: Path | None, keep_whole: Sequence[str] = ()
+    path: Path | None, keep_whole: list[str] | tuple[str, ...] = ()
 ) -> Callable[[Language], None]:
     """Fit the tokenizer to gold tokens before a training.
 
