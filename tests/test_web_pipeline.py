@@ -54,6 +54,12 @@ def test_package_has_licence_and_attribution(web_pipeline, meta):
         assert all(encoder["name"] in readme for encoder in encoders)
 
 
+def test_tokens_of_which_the_treebank_has_no_examples(nlp):
+    text = "w- well , #rain et al. , (#rain) ======"
+    expected = "w- well , #rain et al. , ( #rain ) ======".split()
+    assert [token.text for token in nlp.make_doc(text)] == expected
+
+
 def test_package_has_no_path_of_a_machine(web_pipeline):
     for path in PIPELINE.rglob("*"):
         if path.suffix in (".json", ".cfg", ".md", ".py"):

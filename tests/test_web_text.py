@@ -84,7 +84,7 @@ falls as in::
 TALK = """**Ann Lee:** So, does it *rain*?
 Well, let me see...
 
-\\[03:53\\] It does.
+\\[03:53\\] It d- does.
 
 **Bob:** \\[laughter\\]
 """
@@ -161,8 +161,10 @@ def test_corpora_become_docs_of_a_paragraph_each(corpora, train, held_out, monke
             "Rain",
             "See the rules and rain, which falls as in:",
             "So, does it rain? Well, let me see...",
-            "It does.",
+            "It d- does.",
         ]
     )
+    [talk] = [doc for doc in written if "d- does" in doc.text]
+    assert [token.text for token in talk] == ["It", "d-", "does", "."]
     [advertisement] = [doc for doc in written if "LADY" in doc.text]
     assert [token.text for token in advertisement][:4] == ["LADY", ",", "40", "s"]

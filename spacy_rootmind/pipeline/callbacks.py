@@ -44,7 +44,8 @@ def make_fit_tokenizer(
         A .spacy file, or a folder of them: the training corpus, usually `${paths.train}`.
     keep_whole
         Regular expressions of strings that are tokens, whatever the corpus has, except words of
-        letters alone: `@[a-z]+` for names of users.
+        letters alone: `@[a-z]+` for names of users. spaCy takes a mark off both sides before it
+        compares again, so that `@ann` and `(@ann)` are found, and `@ann.` is not.
 
     Raises
     ------

@@ -384,6 +384,8 @@ def test_patterns_are_kept_whole(tmp_path):
         found = words(nlp.tokenizer, text)
         assert {"th-", "no-", "#so"}.issubset(found) == bool(patterns)
         assert {"#", "1", "hash"} <= set(found)
+        assert ("#rain" in found) == bool(patterns)
+        assert words(nlp.tokenizer, "#rain.") == ["#", "rain", "."]
     callback["keep_whole"] = ["#(?i)a"]
     nlp = spacy.blank("en", config={"initialize": {"before_init": callback}})
     with pytest.raises(ValueError, match=r"expected regular expressions as `keep_whole`.*'#\(\?i"):
