@@ -76,7 +76,7 @@ class Counts:
 
 
 def choose_language(wanted: str, code: str) -> tuple[Language, str]:
-    """Make a blank pipeline for the given language or that of the treebank, and say which one."""
+    """Make a blank pipeline for a language, `auto` for the treebank's; return what to say of it."""
     own = code.split("_")[0]
     lang = SPACY_CODES.get(own, own) if wanted == AUTO else wanted
     try:
